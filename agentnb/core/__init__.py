@@ -1,0 +1,1 @@
+"""Values, protocols and the loop. Read `state.py`, `planner.py`, `runtime.py`, in this order."""

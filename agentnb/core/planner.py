@@ -1,0 +1,95 @@
+"""How an agent decides: a Planner turns a State and the tools into one Decision.
+
+A Decision is an answer, calls, or "ask again"; whatever made it (tool calls on the wire, a JSON plan, a list, a
+person) the loop does not know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from agentnb.core.limits import StopReason
+from agentnb.core.messages import ToolCall
+from agentnb.core.model import ModelReply, ModelRequest
+from agentnb.core.tool import Tool
+
+if TYPE_CHECKING:
+    from agentnb.core.state import State
+
+
+@dataclass(frozen=True, slots=True)
+class ExampleStep:
+    """One call of a worked example and what came back."""
+
+    tool: str
+    arguments: Mapping[str, Any]
+    result: str
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A worked example: a goal, the calls that led there, the answer. Sent to the model as earlier turns."""
+
+    goal: str
+    steps: tuple[ExampleStep, ...]
+    answer: str
+
+
+@dataclass(frozen=True, slots=True)
+class Instructions:
+    """What an agent adds to every request, whatever its planner."""
+
+    system_prompt: str = ""
+    examples: tuple[Example, ...] = ()
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What to do next: exactly one of `answer`, `calls`, `again` and `stop` is set."""
+
+    reply: ModelReply | None = None
+    """The model call behind it; None when no model was asked."""
+    answer: str | None = None
+    calls: tuple[ToolCall, ...] = ()
+    again: str | None = None
+    """Why the reply can't be used, for the model; "" asks again without a word."""
+    stop: StopReason | None = None
+    detail: str = ""
+    """On a stop: what happened, in words."""
+    reasoning: str = ""
+    plain: bool = False
+    """The calls were written as text (JSON plan), so the results go back as text."""
+    notes: tuple[str, ...] = ()
+    """What a reader should know: repaired JSON, several candidates, a cut reply."""
+    error: Exception | None = field(default=None, compare=False)
+    """On a failed model call: the error, with its cause."""
+    value: Any = field(default=None, compare=False)
+    """The typed answer, where one was asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What a planner is given to reach the model: `await ask(request)`, through middleware and recordings."""
+
+    call: Callable[[ModelRequest], Awaitable[ModelReply]]
+    instructions: Instructions = Instructions()
+
+    async def __call__(self, request: ModelRequest) -> ModelReply:
+        return await self.call(request)
+
+
+class Planner(Protocol):
+    """Decides the next move."""
+
+    async def plan(self, state: State, tools: Sequence[Tool], ask: Ask) -> Decision:
+        """Make at most one model call and decide.
+
+        Args:
+            state: No call of it is open; `state.request(...)` builds the request.
+            tools: In the order of registration.
+            ask: The door to the model.
+        """
+        ...

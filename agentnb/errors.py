@@ -1,0 +1,143 @@
+"""Every error of ours, and nothing else.
+
+    AgentnbError                     layer, what happened, remedy
+    ├── SettingsError                a setting is missing or wrong
+    ├── ToolDefinitionError          a tool can't be registered as written
+    ├── ToolArgumentError            the model's arguments don't fit; its text goes back to the model
+    ├── ToolError                    raised inside a tool to choose the text that the model reads
+    ├── ModelError                   a model call failed; `kind` says how, `retryable` whether again may help
+    ├── RecordingError               a recording can't answer, or can't be read
+    ├── RunError                     from `state.raise_for_stop()`
+    └── UsageError                   a magic, a command or a function was used in a way it can't serve
+    AgentInterrupted                 a person stopped the run; a KeyboardInterrupt, with the State in hand
+
+An error reads "layer: what happened. Remedy."; a limit reached is no error but a StopReason.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class AgentnbError(Exception):
+    """What happened, in which layer, and what to do now."""
+
+    layer = "agentnb"
+
+    def __init__(self, message: str, *, remedy: str = "", layer: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.remedy = remedy
+        if layer is not None:
+            self.layer = layer
+
+    def __str__(self) -> str:
+        head = f"{self.layer}: {self.message}"
+        return f"{head.rstrip('.')}. {self.remedy}" if self.remedy else head
+
+    def __reduce__(self) -> Any:
+        return (_rebuild, (type(self), self.__dict__.copy()))
+
+
+def _rebuild(kind: type[AgentnbError], fields: dict[str, Any]) -> AgentnbError:
+    error = kind.__new__(kind)
+    Exception.__init__(error, fields.get("message", ""))
+    error.__dict__.update(fields)
+    return error
+
+
+class SettingsError(AgentnbError):
+    """A setting is missing, empty or can't be read."""
+
+    layer = "settings"
+
+
+class ToolDefinitionError(AgentnbError):
+    """A function can't become a tool as it is written."""
+
+    layer = "tools"
+
+
+class ToolArgumentError(AgentnbError):
+    """The model's arguments don't fit the tool's parameters."""
+
+    layer = "tools"
+
+
+class ToolError(AgentnbError):
+    """Raise it in a tool to choose the exact text that the model reads."""
+
+    layer = "tools"
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class ModelError(AgentnbError):
+    """A model call that brought no usable reply.
+
+    Attributes:
+        kind: "auth", "quota", "rate_limit", "context_too_long", "connection", "server", "bad_request",
+            "not_found", "refused", "reply" (unreadable answer) or "callable" (a user's model raised).
+        status: The HTTP status, or None.
+        retryable: Whether the same request may succeed later.
+        retry_after: Seconds that the server asked to wait, or None.
+        partial: Text received before the failure.
+        request: The request that failed, as far as it is known.
+        notes: The retries that were made, in words.
+    """
+
+    layer = "models"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        kind: str = "server",
+        status: int | None = None,
+        retryable: bool = False,
+        retry_after: float | None = None,
+        partial: str = "",
+        remedy: str = "",
+    ) -> None:
+        super().__init__(message, remedy=remedy)
+        self.kind = kind
+        self.status = status
+        self.retryable = retryable
+        self.retry_after = retry_after
+        self.partial = partial
+        self.request: Any = None
+        self.notes: tuple[str, ...] = ()
+
+
+class RecordingError(AgentnbError):
+    """A recording holds no answer to this request, or its file is damaged."""
+
+    layer = "records"
+
+
+class RunError(AgentnbError):
+    """A run ended without an answer; `state` is that run."""
+
+    layer = "runtime"
+
+    def __init__(self, message: str, *, remedy: str = "", state: Any = None) -> None:
+        super().__init__(message, remedy=remedy)
+        self.state = state
+
+
+class UsageError(AgentnbError):
+    """A call, option or cell that can't mean anything here."""
+
+    layer = "notebook"
+
+
+class AgentInterrupted(KeyboardInterrupt):
+    """A person interrupted the run. `state` is the run so far: `agent.run(error.state)` goes on."""
+
+    def __init__(self, message: str = "interrupted", state: Any = None) -> None:
+        super().__init__(message)
+        self.state = state
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"AgentInterrupted: {self}"]

@@ -1,0 +1,1 @@
+"""Ways to decide: tool calling, a JSON plan, a script."""

@@ -1,0 +1,64 @@
+"""The planner that lets the model call tools in its provider's own way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from agentnb.core.limits import StopReason
+from agentnb.core.messages import Message, ToolCall
+from agentnb.core.model import ModelReply
+from agentnb.core.planner import Ask, Decision, Instructions
+from agentnb.core.state import State
+from agentnb.core.tool import Tool
+from agentnb.planners.preamble import LANGUAGE, NO_REPEATS, example_messages, system_text
+
+CUT = "The reply was cut at the length limit, so this call was not run. Send a shorter call."
+
+
+class ToolCallingPlanner:
+    """One model call; its tool calls are run, a reply without calls is the answer."""
+
+    name = "tools"
+
+    def __init__(self) -> None:
+        self._kept: tuple[tuple[Instructions, bool], tuple[Message, ...]] | None = None
+
+    async def plan(self, state: State, tools: Sequence[Tool], ask: Ask) -> Decision:
+        """Ask the model and read its reply."""
+        preamble = self._preamble(ask.instructions, bool(tools))
+        specs = tuple(tool.spec for tool in tools)
+        return read_reply(await ask(state.request(specs, preamble, ask.instructions.parameters)), state)
+
+    def _preamble(self, instructions: Instructions, with_tools: bool) -> tuple[Message, ...]:
+        key = (instructions, with_tools)
+        if self._kept is None or self._kept[0][0] is not instructions or self._kept[0][1] != with_tools:
+            rules = (NO_REPEATS, LANGUAGE) if with_tools else (LANGUAGE,)
+            system = Message("system", system_text(instructions.system_prompt, *rules))
+            self._kept = (key, (system, *example_messages(instructions.examples)))
+        return self._kept[1]
+
+
+def read_reply(reply: ModelReply, state: State) -> Decision:
+    """What a reply means: calls, an answer, another try, or a stop."""
+    if reply.calls:
+        cut = reply.finish == "length"
+        return Decision(
+            reply,
+            calls=tuple(_cut(call) for call in reply.calls) if cut else reply.calls,
+            notes=("truncated: the reply was cut at the length limit, its calls were not run",) if cut else (),
+        )
+    if reply.refusal is not None or reply.finish in ("content_filter", "refusal"):
+        why = reply.refusal or reply.text or "the provider's content filter held the reply back"
+        return Decision(reply, stop=StopReason.REFUSED, detail=f"refused: {why}")
+    if reply.finish == "length":
+        return Decision(reply, stop=StopReason.TRUNCATED, detail="the answer was cut at the length limit")
+    if reply.text.strip():
+        return Decision(reply, answer=reply.text)
+    if state.asks:
+        return Decision(reply, stop=StopReason.EMPTY_REPLY, detail="the model replied twice with nothing")
+    return Decision(reply, again="", notes=("empty reply, asked again",))
+
+
+def _cut(call: ToolCall) -> ToolCall:
+    return replace(call, problem=CUT)

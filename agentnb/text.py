@@ -1,0 +1,78 @@
+"""Make strings safe to keep, send and show: clean, bound, mask, strip colours.
+
+Everything that enters a run (from a person, a model, a tool, a file) passes `clean`, so no later step can fail
+on half an emoji. `mask` hides every secret that `hide` was told of.
+"""
+
+from __future__ import annotations
+
+import re
+
+_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_PIECE = 8
+_secrets: dict[str, re.Pattern[str]] = {}
+
+
+def clean(text: str) -> str:
+    """The same text with lone surrogates replaced by U+FFFD, so that it can be encoded."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        paired = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        return paired
+    return text
+
+
+def plain(text: str) -> str:
+    """Without terminal colour codes and control characters; tabs and line ends stay."""
+    return _CONTROL.sub("", _ANSI.sub("", text)) if _CONTROL.search(text) else text
+
+
+def bound(text: str, limit: int) -> str:
+    """At most about `limit` characters: head and tail, with a note of how much was left out.
+
+    The result is never longer than `limit` plus the note (under 60 characters).
+    """
+    if len(text) <= limit:
+        return text
+    head = limit * 2 // 3
+    tail = limit - head
+    left_out = len(text) - head - tail
+    return f"{text[:head]}\n[... {left_out:,} of {len(text):,} characters left out ...]\n{text[len(text) - tail:]}"
+
+
+def shorten(text: str, limit: int = 80) -> str:
+    """One line of at most `limit` characters, for labels and error texts."""
+    line = " ".join(text.split()) if len(text) <= 4 * limit else " ".join(text[: 4 * limit].split())
+    return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def hide(secret: str) -> None:
+    """From now on `mask` hides this secret and every piece of it of 8 or more characters."""
+    if len(secret) < _PIECE or secret in _secrets:
+        return
+    pieces = {secret[i : i + _PIECE] for i in range(len(secret) - _PIECE + 1)}
+    _secrets[secret] = re.compile("(?=" + "|".join(map(re.escape, sorted(pieces))) + ")")
+
+
+def mask(text: str) -> str:
+    """The text with every known secret, or piece of one, replaced by "[hidden]"."""
+    for pattern in tuple(_secrets.values()):
+        starts = [match.start() for match in pattern.finditer(text)]
+        if starts:
+            text = _cover(text, starts)
+    return text
+
+
+def _cover(text: str, starts: list[int]) -> str:
+    parts: list[str] = []
+    position = 0
+    end = -1
+    for start in starts:
+        if start > end:
+            parts += [text[position:start], "[hidden]"]
+        end = position = start + _PIECE
+    return "".join([*parts, text[position:]])
