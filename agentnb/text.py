@@ -41,7 +41,7 @@ def bound(text: str, limit: int) -> str:
     head = limit * 2 // 3
     tail = limit - head
     left_out = len(text) - head - tail
-    return f"{text[:head]}\n[... {left_out:,} of {len(text):,} characters left out ...]\n{text[len(text) - tail:]}"
+    return f"{text[:head]}\n[... {left_out:,} of {len(text):,} characters left out ...]\n{text[len(text) - tail :]}"
 
 
 def shorten(text: str, limit: int = 80) -> str:

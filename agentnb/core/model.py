@@ -170,7 +170,9 @@ async def ask(model: Model, request: ModelRequest, on_delta: OnDelta | None = No
     return await _through(tuple(doors), model, request, on_delta)
 
 
-async def _through(open_doors: tuple[Door, ...], model: Model, request: ModelRequest, on_delta: OnDelta | None) -> ModelReply:
+async def _through(
+    open_doors: tuple[Door, ...], model: Model, request: ModelRequest, on_delta: OnDelta | None
+) -> ModelReply:
     if not open_doors:
         return await model.reply(request, on_delta)
 

@@ -124,9 +124,7 @@ class State:
         counters = self.counters
         ran = result.status not in ("not run", "denied")
         if ran or seconds:
-            counters = replace(
-                counters, tool_calls=counters.tool_calls + ran, seconds=counters.seconds + seconds
-            )
+            counters = replace(counters, tool_calls=counters.tool_calls + ran, seconds=counters.seconds + seconds)
         if len(results) < len(self.calls):
             return self._next("act", (), counters=counters, results=results)
         ring = (*self.ring, round_digest(self.calls, results))[-RING:] if guarded else ()
@@ -314,7 +312,9 @@ class State:
         if self.stop in (None, StopReason.ANSWER):
             return self
         raise RunError(
-            f"{self.detail or 'stopped'} ({self.stop})", remedy="Go on with agent.run(run), or look at run.steps.", state=self
+            f"{self.detail or 'stopped'} ({self.stop})",
+            remedy="Go on with agent.run(run), or look at run.steps.",
+            state=self,
         )
 
     def request(
@@ -401,7 +401,9 @@ class State:
         for state in self._upwards():
             if any(call.id == call_id for call in state.calls):
                 return state
-        raise UsageError(f"this run has no call {call_id!r}", layer="state", remedy="run.steps[-1].calls holds the ids.")
+        raise UsageError(
+            f"this run has no call {call_id!r}", layer="state", remedy="run.steps[-1].calls holds the ids."
+        )
 
     def _must_be_open(self, call_id: str) -> ToolCall:
         for call in self.open_calls:

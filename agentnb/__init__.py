@@ -1,0 +1,55 @@
+"""Run, understand and compare AI agents in a Jupyter notebook.
+
+    from agentnb import Agent, tool
+
+Everything public is here; each name is imported on its first use, so `import agentnb` stays quick and changes nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+_HOME = {
+    "Agent": "agentnb.agent",
+    "AgentnbError": "agentnb.errors",
+    "Limits": "agentnb.core.limits",
+    "Runtime": "agentnb.core.runtime",
+    "ScriptedModel": "agentnb.models.scripted",
+    "State": "agentnb.core.state",
+    "StopReason": "agentnb.core.limits",
+    "calculator": "agentnb.tools.builtin",
+    "calls": "agentnb.models.scripted",
+    "plot": "agentnb.plots.run_plots",
+    "recording": "agentnb.records.recording",
+    "tool": "agentnb.tools.tool",
+}
+
+__all__ = sorted(_HOME)
+__version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'agentnb' has no attribute {name!r}")
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """`%load_ext agentnb`."""
+    from agentnb.notebook.extension import load
+
+    load(shell)
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """`%unload_ext agentnb`."""
+    from agentnb.notebook.extension import unload
+
+    unload(shell)
