@@ -280,7 +280,7 @@ def _failed(error: ModelError) -> Decision:
     return Decision(reply, stop=stop, detail=str(error), error=error)
 
 
-async def _abandon(tasks: dict[asyncio.Future[ToolResult], ToolCall], reason: str) -> list[ToolResult]:
+async def _abandon(tasks: dict[asyncio.Task[ToolResult], ToolCall], reason: str) -> list[ToolResult]:
     """Cancel what still runs and answer every call: with its result where it just came in, else with the reason."""
     for task in tasks:
         task.cancel()

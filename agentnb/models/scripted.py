@@ -32,7 +32,7 @@ class CallableModel:
 
     def __init__(self, function: Callable[[ModelRequest], Any], name: str | None = None) -> None:
         self.function = function
-        self.name = name or getattr(function, "__name__", type(function).__name__)
+        self.name: str = name or getattr(function, "__name__", None) or type(function).__name__
 
     async def reply(self, request: ModelRequest, on_delta: OnDelta | None = None) -> ModelReply:
         """Call the function and read what it returns."""

@@ -1,0 +1,1 @@
+"""Pictures of runs: rows in, figure out; matplotlib lives here alone."""

@@ -1,0 +1,1 @@
+"""Keep what happened: recordings of model calls."""

@@ -1,0 +1,1 @@
+"""What an agent can do: run a person's functions, safely, and tell the model what came of it."""
