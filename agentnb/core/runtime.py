@@ -158,11 +158,23 @@ class Runtime:
     # ── act ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _act(self, state: State, base: State) -> AsyncGenerator[State, None]:
+        guarded = not any(self._is(call, "poll") for call in state.calls)
         while batch := self._startable(state, base):
-            guarded = not any(self._is(call, "poll") for call in state.calls)
-            async with aclosing(self._run_batch(batch, state, base, guarded)) as made:
+            run = self._run_one if len(batch) == 1 and self.limits.seconds is None else self._run_batch
+            async with aclosing(run(batch, state, base, guarded)) as made:
                 async for state in made:
                     yield state
+
+    async def _run_one(
+        self, batch: list[ToolCall], state: State, base: State, guarded: bool
+    ) -> AsyncGenerator[State, None]:
+        call, began = batch[0], self.clock()
+        try:
+            result = await self._run(call, state)
+        except asyncio.CancelledError:
+            yield state.answered(ToolResult(call.id, call.name, INTERRUPTED, "cancelled"), self.clock() - began)
+            raise
+        yield state.answered(result, self.clock() - began, guarded)
 
     def _startable(self, state: State, base: State) -> list[ToolCall]:
         """The open calls that may start now: the first, with those beside it that run in parallel."""

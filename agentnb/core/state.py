@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from agentnb.core.limits import RING, StopReason, round_digest
@@ -121,10 +121,9 @@ class State:
         With `guarded=False` the round does not count as a repetition (polling).
         """
         results = (*self.results, result)
-        counters = self.counters
+        now = self.counters
         ran = result.status not in ("not run", "denied")
-        if ran or seconds:
-            counters = replace(counters, tool_calls=counters.tool_calls + ran, seconds=counters.seconds + seconds)
+        counters = Counters(now.steps, now.tool_calls + ran, now.usage, now.cost, now.seconds + seconds)
         if len(results) < len(self.calls):
             return self._next("act", (), counters=counters, results=results)
         ring = (*self.ring, round_digest(self.calls, results))[-RING:] if guarded else ()
@@ -361,14 +360,15 @@ class State:
     # ── inside ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _next(self, kind: str, added: tuple[Message, ...], **changes: Any) -> State:
-        if kind != "plan":
-            changes.setdefault("decision", None)
-        changes.setdefault("stop", None)
-        changes.setdefault("answer", None)
-        changes.setdefault("value", None)
-        changes.setdefault("detail", "")
-        prompt = self.prompt.grown(self.end, added)
-        return replace(self, parent=self, kind=kind, added=added, prompt=prompt, end=self.end + len(added), **changes)
+        """The child made by `kind`; what says how a State ended is its own and is not inherited."""
+        fresh = {"parent": self, "kind": kind, "added": added, **_OPEN_ENDED, **changes}
+        if added:
+            fresh["prompt"] = self.prompt.grown(self.end, added)
+            fresh["end"] = self.end + len(added)
+        child = object.__new__(State)
+        for name in State.__slots__:
+            _put(child, name, fresh[name] if name in fresh else getattr(self, name))
+        return child
 
     def _counted(self, reply: ModelReply | None, seconds: float) -> Counters:
         now = self.counters
@@ -413,6 +413,10 @@ class State:
 
     def _outcome(self) -> tuple[Any, ...]:
         return (self.goal, self.stop, self.answer, self.detail, self.counters, self.calls, self.approvals)
+
+
+_put = object.__setattr__
+_OPEN_ENDED: dict[str, Any] = {"decision": None, "stop": None, "answer": None, "value": None, "detail": ""}
 
 
 def _restore(rows: list[list[Any]]) -> State:

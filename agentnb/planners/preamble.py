@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from agentnb.core.messages import Message, ToolCall, user
-from agentnb.core.planner import Example
+from agentnb.core.planner import Example, ExampleStep
+from agentnb.errors import SettingsError
 
 NO_REPEATS = (
     "Do not repeat a call that brought nothing new: after two such calls try another way, or answer with what you know."
@@ -30,3 +32,32 @@ def example_messages(examples: Sequence[Example]) -> tuple[Message, ...]:
             messages.append(Message("tool", step.result, call_id=call.id, name=step.tool))
         messages.append(Message("assistant", example.answer))
     return tuple(messages)
+
+
+def to_example(given: Any) -> Example:
+    """An Example from one, from (goal, [(tool, arguments, result), ...], answer), or from the same as a dict.
+
+    Raises:
+        SettingsError: It has another form.
+    """
+    if isinstance(given, Example):
+        return given
+    try:
+        goal, steps, answer = (
+            (given[key] for key in ("goal", "steps", "answer")) if isinstance(given, Mapping) else given
+        )
+        return Example(str(goal), tuple(_to_step(step) for step in steps), str(answer))
+    except (KeyError, TypeError, ValueError) as error:
+        raise SettingsError(
+            f"{given!r} is not a worked example",
+            layer="agent",
+            remedy='Write (goal, [(tool, {"argument": value}, result), ...], answer).',
+        ) from error
+
+
+def _to_step(given: Any) -> ExampleStep:
+    if isinstance(given, ExampleStep):
+        return given
+    keys = ("tool", "arguments", "result")
+    tool, arguments, result = (given[key] for key in keys) if isinstance(given, Mapping) else given
+    return ExampleStep(str(tool), dict(arguments), str(result))

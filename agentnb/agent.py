@@ -1,0 +1,218 @@
+"""One assembled agent: who it is, what it can do, how it decides, and three ways to run it.
+
+    run     the whole run, from anywhere: a script, a cell, a thread, inside another agent's tool
+    arun    the same, awaited
+    steps   each State as it is made
+
+All three drive `Runtime.states`; an Agent holds no progress and is a frozen value, so `replace` makes another one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import sys
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from agentnb import bridge, settings
+from agentnb.core.limits import Limits
+from agentnb.core.middleware import StateMade
+from agentnb.core.planner import Example, Instructions, Planner
+from agentnb.core.runtime import Runtime
+from agentnb.core.state import State
+from agentnb.errors import AgentInterrupted, SettingsError
+from agentnb.models.catalog import as_model
+from agentnb.planners.preamble import to_example
+from agentnb.planners.tool_calling import ToolCallingPlanner
+from agentnb.tools.tool import to_tool
+
+
+@dataclass(frozen=True, repr=False)
+class Agent:
+    """Who runs: model, tools, prompt, planner and limits in one value."""
+
+    model: Any = None
+    """"provider:model", a Model, or any callable; None is chosen when it is first asked (README, "Who answers")."""
+    tools: Sequence[Any] = ()
+    """Tools and plain functions."""
+    system_prompt: str = ""
+    name: str = "assistant"
+    planner: str | Planner = "tools"
+    """"tools" (tool calling), "json" (a JSON plan) or a Planner."""
+    limits: Limits | None = None
+    """None: `Limits()`, with MAX_ITERATIONS of the environment as its steps."""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    """Sent with every request as they are: {"temperature": 0}. Nothing else is sent."""
+    examples: Sequence[Any] = ()
+    """Worked examples: `Example`, or (goal, [(tool, arguments, result), ...], answer), or the same as a dict."""
+    middleware: Sequence[Any] = ()
+    """Middleware and listeners; the first is outermost."""
+    output: Any = None
+
+    def __post_init__(self) -> None:
+        tools = tuple(to_tool(each) for each in self.tools)
+        put = object.__setattr__
+        put(self, "tools", tools)
+        put(self, "limits", self.limits or _default_limits())
+        put(self, "middleware", tuple(self.middleware))
+        put(self, "_model", as_model(self.model))
+        put(self, "_planner", _planner(self.planner))
+        put(self, "_instructions", self._instruct(tools))
+        if self.output is not None:
+            raise SettingsError("output= is not there yet", remedy="Read run.answer, or ask for JSON in the prompt.")
+        self._runtime(None)
+
+    def _instruct(self, tools: tuple[Any, ...]) -> Instructions:
+        parameters = dict(self.parameters)
+        temperature = settings.number("TEMPERATURE")
+        if temperature is not None:
+            parameters.setdefault("temperature", temperature)
+        return Instructions(self.system_prompt, _examples(self.examples, tools), parameters)
+
+    # ── to run ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def run(self, start: str | State, *, limits: Limits | None = None) -> State:
+        """Run to an answer or another stop, and return the last State.
+
+        Args:
+            start: A goal, or a State to go on from (after a limit, a pause, an edit, a fork).
+            limits: For this call, instead of the agent's own; counted from `start`.
+
+        Raises:
+            AgentInterrupted: A person interrupted; its `state` goes on with `agent.run(error.state)`.
+            AgentnbError: A setting or a recording makes the run impossible.
+        """
+        kept = _Kept(_as_state(start))
+        try:
+            return bridge.run_sync(self._follow(kept, limits))
+        except (KeyboardInterrupt, asyncio.CancelledError) as error:
+            raise AgentInterrupted(_interrupted(kept.state), kept.state) from error
+
+    async def arun(self, start: str | State, *, limits: Limits | None = None) -> State:
+        """The same as `run`, awaited. A cancelled task gets its CancelledError, with the run so far as its `state`."""
+        kept = _Kept(_as_state(start))
+        try:
+            return await bridge.together(self._follow(kept, limits))
+        except asyncio.CancelledError as error:
+            error.state = kept.state  # type: ignore[attr-defined]
+            raise
+
+    def steps(self, start: str | State, *, limits: Limits | None = None) -> Iterator[State]:
+        """Each State as it is made, from a plan, a tool's answer or a stop. To leave early is to stop the run."""
+        return bridge.iterate(self.states(start, limits=limits))
+
+    async def states(
+        self, start: str | State, *, limits: Limits | None = None, listeners: Sequence[Any] = ()
+    ) -> AsyncGenerator[State, None]:
+        """Each State as it is made; what `run`, `steps` and the cell magic stand on.
+
+        Args:
+            start: A goal or a State.
+            limits: For this call.
+            listeners: Called with every event of this call, beside the agent's own.
+        """
+        async with aclosing(self._runtime(limits, listeners).states(_as_state(start))) as made:  # type: ignore[type-var]
+            async for state in made:
+                yield state
+
+    def replace(self, **changes: Any) -> Agent:
+        """This agent with other arguments: `agent.replace(model="anthropic:...").run(run.at(2))`."""
+        return replace(self, **changes)
+
+    @property
+    def id(self) -> str:
+        """A short fingerprint of everything that decides what is sent: equal agents have equal ids."""
+        parts = (self.name, self._model.name, self.planner, self._instructions, [tool.spec for tool in self.tools])  # type: ignore[attr-defined]
+        return hashlib.blake2b(repr(parts).encode("utf-8", "replace"), digest_size=6).hexdigest()
+
+    def __repr__(self) -> str:
+        tools = ", ".join(tool.spec.name for tool in self.tools) or "no tools"
+        return f"<Agent {self.name!r}: {self._model.name or 'the default model'}, {tools}>"  # type: ignore[attr-defined]
+
+    # ── inside ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _follow(self, kept: _Kept, limits: Limits | None) -> State:
+        async with aclosing(self._runtime(limits).states(kept.state)) as made:  # type: ignore[type-var]
+            async for kept.state in made:
+                pass
+        return kept.state
+
+    def _runtime(self, limits: Limits | None, listeners: Sequence[Any] = ()) -> Runtime:
+        more = (*listeners, debug_line) if settings.debug() else tuple(listeners)
+        return Runtime(
+            self._model,  # type: ignore[attr-defined]
+            self._planner,  # type: ignore[attr-defined]
+            self.tools,
+            (*self.middleware, *more),
+            limits or self.limits,
+            instructions=self._instructions,  # type: ignore[attr-defined]
+        )
+
+
+class _Kept:
+    """The newest State of a run, in hand whatever stops it."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+
+
+def _as_state(start: str | State) -> State:
+    if isinstance(start, State):
+        return start
+    if not isinstance(start, str) or not start.strip():
+        raise SettingsError(
+            f"a run starts from a goal or a State, not from {start!r}",
+            layer="agent",
+            remedy='agent.run("What is ...?")',
+        )
+    return State.start(start)
+
+
+def _planner(planner: str | Planner) -> Planner:
+    if not isinstance(planner, str):
+        return planner
+    if planner == "tools":
+        return ToolCallingPlanner()
+    if planner == "json":
+        from agentnb.planners.json_plan import JSONPlanner
+
+        return JSONPlanner()
+    raise SettingsError(f"there is no planner {planner!r}", layer="agent", remedy='Use "tools", "json" or a Planner.')
+
+
+def _default_limits() -> Limits:
+    steps = settings.number("MAX_ITERATIONS")
+    return Limits() if steps is None else Limits(steps=int(steps) if steps == int(steps) else steps)  # type: ignore[arg-type]
+
+
+def _examples(given: Sequence[Any], tools: tuple[Any, ...]) -> tuple[Example, ...]:
+    """The agent's examples, then those of its tools that use only tools at hand; each once."""
+    names = {tool.spec.name for tool in tools}
+    of_tools = [to_example(each) for tool in tools for each in getattr(tool, "examples", ())]
+    usable = [each for each in of_tools if {step.tool for step in each.steps} <= names]
+    found: list[Example] = []
+    for example in [*map(to_example, given), *usable]:
+        if example not in found:
+            found.append(example)
+    return tuple(found)
+
+
+def _interrupted(state: State) -> str:
+    return f"interrupted at step {state.counters.steps}; go on with agent.run(error.state)"
+
+
+def debug_line(event: Any) -> None:
+    """With AGENT_DEBUG=1: one line per round on stderr."""
+    if not isinstance(event, StateMade) or event.state.kind not in ("plan", "stop"):
+        return
+    state = event.state
+    asked = ", ".join(call.name for call in state.calls) if state.kind == "plan" else ""
+    tokens = "tokens unknown" if state.usage.total is None else f"{state.usage.total} tokens"
+    outcome = f"asked {asked}" if asked else str(state.stop or "asked again")
+    print(f"agentnb: round {state.counters.steps} · {state.end} messages · {outcome} · {tokens}", file=sys.stderr)
+
+
+debug_line.wants_deltas = False  # type: ignore[attr-defined]
