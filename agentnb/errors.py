@@ -16,7 +16,11 @@ An error reads "layer: what happened. Remedy."; a limit reached is no error but 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
+
+show_traceback: Callable[[], bool] = lambda: False
+"""Whether a notebook shows the whole traceback of our errors; the notebook layer asks the settings."""
 
 
 class AgentnbError(Exception):
@@ -34,6 +38,17 @@ class AgentnbError(Exception):
     def __str__(self) -> str:
         head = f"{self.layer}: {self.message}"
         return f"{head.rstrip('.')}. {self.remedy}" if self.remedy else head
+
+    def _render_traceback_(self) -> list[str]:
+        """At most four lines in a notebook; to fail here makes the notebook show the whole traceback."""
+        if show_traceback():
+            raise NotImplementedError
+        lines = [f"{type(self).__name__}", f"{self.layer}: {self.message}"]
+        if self.remedy:
+            lines.append(self.remedy)
+        if self.__cause__ is not None:
+            lines.append(f"Cause: {type(self.__cause__).__name__}; AGENT_DEBUG=1 shows the traceback.")
+        return lines
 
     def __reduce__(self) -> Any:
         return (_rebuild, (type(self), self.__dict__.copy()))

@@ -1,0 +1,123 @@
+"""`%agent COMMAND`: everything but running a cell. Each command is one function of the table at the end."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from agentnb.errors import UsageError
+from agentnb.notebook.names import run_named, tools_of
+
+if TYPE_CHECKING:
+    from agentnb.notebook.magics import AgentMagics
+
+
+def run(magics: AgentMagics, line: str) -> None:
+    """Find the command and do it.
+
+    Raises:
+        UsageError: There is no such command, or its words make no sense.
+    """
+    try:
+        name, *words = shlex.split(line) or ["help"]
+    except ValueError as error:
+        raise UsageError(f"%agent: {error} in {line!r}", remedy="Close the quote.") from error
+    if name not in COMMANDS:
+        raise UsageError(f"%agent: there is no command {name!r}", remedy=f"Use one of {', '.join(COMMANDS)}.")
+    COMMANDS[name](magics, words)
+
+
+def show_help(magics: AgentMagics, words: list[str]) -> None:
+    """What there is, and how things stand."""
+    print("%%agent [options]   run an agent on the text of the cell (%%agent? shows the options)")
+    print("%%tool              define tools; run the cell again to change them")
+    for name, command in COMMANDS.items():
+        print(f"%agent {name:<13}{(command.__doc__ or '').splitlines()[0]}")
+    print()
+    status(magics, [])
+
+
+def status(magics: AgentMagics, words: list[str]) -> None:
+    """The default model, the tools at hand, the newest run."""
+    print(f"model: {magics.model or 'chosen by the environment'}")
+    print(f"tools: {', '.join(tool.spec.name for tool in tools_of(magics.shell.user_ns)) or 'none yet'}")
+    print(f"newest run: {magics.last if magics.last is not None else 'none yet'}")
+
+
+def set_model(magics: AgentMagics, words: list[str]) -> None:
+    """NAME: the model of every cell that names none; without NAME: show it."""
+    if words:
+        from agentnb.models.catalog import as_model
+
+        as_model(words[0])
+        magics.model = words[0]
+    print(f"model: {magics.model or 'chosen by the environment'}")
+
+
+def list_tools(magics: AgentMagics, words: list[str]) -> None:
+    """Every tool of this notebook, as the model sees it."""
+    for tool in tools_of(magics.shell.user_ns):
+        first = (tool.spec.description or "no description").splitlines()[0]
+        print(f"{tool.version}  {first}")
+
+
+def open_tool(magics: AgentMagics, words: list[str]) -> None:
+    """NAME: open the source of a tool as a new cell."""
+    tools = {tool.spec.name: tool for tool in tools_of(magics.shell.user_ns)}
+    if len(words) != 1 or words[0] not in tools:
+        raise UsageError(f"%agent tool needs one of {', '.join(tools) or 'no tools yet'}", remedy="%agent tool NAME")
+    source = tools[words[0]].source
+    if not source:
+        raise UsageError(f"the source of {words[0]!r} is not at hand", remedy="Open the file that defines it.")
+    magics.shell.set_next_input("%%tool\n" + source, replace=False)
+
+
+def show_plot(magics: AgentMagics, words: list[str]) -> None:
+    """[NAME ...]: plot tokens and steps of these runs, or of the newest one."""
+    from IPython.display import display
+
+    from agentnb.plots.run_plots import plot
+
+    runs = [run_named(word, magics.shell.user_ns) for word in words]
+    if not runs and magics.last is None:
+        raise UsageError("there is no run to plot yet", remedy="Run a %%agent cell first.")
+    display(plot(*(runs or [magics.last]), names=words or None))
+
+
+def set_recording(magics: AgentMagics, words: list[str]) -> None:
+    """FILE [MODE]: record and replay model calls (auto, replay, record); "off" ends it."""
+    from agentnb.records.recording import stop_recording, use_recording
+
+    if not words:
+        raise UsageError("%agent recording needs a file", remedy="%agent recording FILE.jsonl, or %agent recording off")
+    if words[0] == "off":
+        stop_recording()
+        return
+    mode = words[1] if len(words) > 1 else "auto"
+    print(use_recording(words[0], mode))
+
+
+def fetch_model(magics: AgentMagics, words: list[str]) -> None:
+    """Fetch the embedded model's weights (1.1 GB): size, progress and hash check."""
+    from agentnb.models.weights import fetch_command
+
+    fetch_command(["--yes", *words])
+
+
+def resume(magics: AgentMagics, words: list[str]) -> None:
+    """NAME [options]: go on with a run that was stopped; open calls first."""
+    raise UsageError("%agent resume stands alone on its line", remedy="%agent resume NAME")
+
+
+COMMANDS: dict[str, Callable[[Any, list[str]], None]] = {
+    "help": show_help,
+    "status": status,
+    "model": set_model,
+    "tools": list_tools,
+    "tool": open_tool,
+    "resume": resume,
+    "plot": show_plot,
+    "recording": set_recording,
+    "fetch-model": fetch_model,
+}

@@ -1,0 +1,159 @@
+"""What a cell shows while a run goes on: one display per finished step, and above them a control bar.
+
+The steps are final the moment they are shown (nothing is updated, so what a reader opened stays open, and a saved
+notebook reads the same with or without a kernel). The bar (streamed text, running tools with a clock, Stop) is made of
+stock widgets, shown only in a live front end, and leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import html
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from agentnb.core.middleware import Event, StateMade, StepStarted, Streamed, ToolFinished, ToolStarted
+from agentnb.core.state import State
+from agentnb.notebook.render import Block, Budget, final_block, step_block
+from agentnb.text import plain
+
+STEPS_SHOWN = 40
+"""A front end shows only the first 50 outputs of a cell; later steps stand inside the final display."""
+_TICK_SECONDS = 0.15
+_TAIL = 3_000
+_VIEW = "application/vnd.jupyter.widget-view+json"
+
+
+class StepDisplays:
+    """Shows each finished step once, then the end of the run; a listener of that run."""
+
+    wants_deltas = False
+
+    def __init__(self, depth: str = "steps") -> None:
+        self.depth = depth
+        self.budget = Budget()
+        self.shown = 0
+
+    def __call__(self, event: Event) -> None:
+        """Show what the event finished."""
+        if isinstance(event, StateMade) and self.depth == "steps":
+            state = event.state
+            if state.kind in ("plan", "act") and not state.open_calls:
+                self._show_step(state)
+
+    def end(self, state: State) -> None:
+        """Show how the run ended, with the step that was under way and those that found no room."""
+        if state.open_calls and self.depth == "steps":
+            self._show_step(state)
+        if self.depth != "none":
+            publish(final_block(state, self.budget, self.shown))
+
+    def _show_step(self, state: State) -> None:
+        if self.shown >= STEPS_SHOWN or state.step is None:
+            return
+        self.shown += 1
+        publish(step_block(state.step, self.budget))
+
+
+def publish(block: Block) -> None:
+    """One display of one finished piece, for every front end and for plain text."""
+    from IPython.display import display
+
+    display({"text/html": block.html, "text/plain": block.text}, metadata=block.metadata, raw=True)
+
+
+class ControlBar:
+    """The live part above the steps; a listener of the run. `open` it in the run's loop, `close` it always.
+
+    Args:
+        stop: Called when Stop is pressed, perhaps in another thread.
+    """
+
+    def __init__(self, stop: Callable[[], None]) -> None:
+        self._stop = stop
+        self._step = 0
+        self._text = ""
+        self._reasoning = ""
+        self._note = ""
+        self._running: dict[str, tuple[str, float]] = {}
+        self._began = time.monotonic()
+        self._ticker: asyncio.Task[None] | None = None
+        self._box: Any = None
+
+    def open(self) -> None:
+        """Show the bar and keep it current, at most seven times a second."""
+        import ipywidgets
+        from IPython.display import display
+
+        self._status = ipywidgets.HTML()
+        self._button = ipywidgets.Button(description="Stop", icon="stop", tooltip="Stop this run; it can be resumed")
+        self._button.on_click(self._pressed)
+        self._box = ipywidgets.VBox([self._button, self._status])
+        view = {_VIEW: {"version_major": 2, "version_minor": 0, "model_id": self._box.model_id}}
+        self._handle = display(view, raw=True, display_id=True)
+        self._ticker = asyncio.get_running_loop().create_task(self._tick())
+
+    def close(self) -> None:
+        """Take the bar away, without a trace."""
+        if self._ticker is not None:
+            self._ticker.cancel()
+        if self._box is not None:
+            self._handle.update({}, raw=True)
+            for widget in (self._button, self._status, self._box):
+                widget.close()
+
+    def __call__(self, event: Event) -> None:
+        """Remember what goes on; the ticker shows it."""
+        if isinstance(event, Streamed):
+            self._streamed(event)
+        elif isinstance(event, StepStarted):
+            self._step, self._began = event.number, time.monotonic()
+            self._text = self._reasoning = self._note = ""
+        elif isinstance(event, ToolStarted):
+            self._running[event.call.id] = (event.call.name, time.monotonic())
+        elif isinstance(event, ToolFinished):
+            self._running.pop(event.call.id, None)
+
+    def _streamed(self, event: Streamed) -> None:
+        delta = event.delta
+        if delta.kind == "text":
+            self._text = (self._text + delta.text)[-2 * _TAIL :]
+        elif delta.kind == "reasoning":
+            self._reasoning = (self._reasoning + delta.text)[-2 * _TAIL :]
+        elif delta.kind == "note":
+            self._note = delta.text
+        elif delta.kind == "restart":
+            self._text = self._reasoning = ""
+
+    def _pressed(self, _: Any) -> None:
+        self._button.disabled = True
+        self._button.description = "Stopping"
+        self._stop()
+
+    async def _tick(self) -> None:
+        with suppress(asyncio.CancelledError):
+            while True:
+                if (now := self.status()) != self._status.value:
+                    self._status.value = now
+                await asyncio.sleep(_TICK_SECONDS)
+
+    def status(self) -> str:
+        """What goes on now, as HTML: every word of a model or a tool escaped."""
+        lines = [f"Step {self._step}: {self._doing()}"]
+        if self._note:
+            lines.append(self._note)
+        parts = [f"<div>{html.escape(line)}</div>" for line in lines]
+        for label, text in (("reasoning", self._reasoning), ("", self._text)):
+            if text:
+                shown = html.escape(plain(text[-_TAIL:]))
+                head = f"<i>{label}</i> " if label else ""
+                parts.append(f'{head}<pre style="white-space:pre-wrap;max-height:16em;overflow:auto">{shown}</pre>')
+        return f'<div class="tex2jax_ignore mathjax_ignore">{"".join(parts)}</div>'
+
+    def _doing(self) -> str:
+        now = time.monotonic()
+        if self._running:
+            return ", ".join(f"{name} runs, {now - began:.0f} s" for name, began in self._running.values())
+        return f"waits for the model, {now - self._began:.0f} s" if not self._text else "the model writes"

@@ -1,0 +1,66 @@
+"""What the words on a magic line stand for: tools, runs and texts of the notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from agentnb.core.state import State
+from agentnb.errors import UsageError
+from agentnb.tools.tool import Tool, to_tool
+
+
+def tools_of(namespace: Mapping[str, Any]) -> tuple[Tool, ...]:
+    """Every tool that the notebook defines or imports, one for each tool name, in the order of definition."""
+    found: dict[str, Tool] = {}
+    for name, value in list(namespace.items()):
+        if isinstance(value, Tool) and not name.startswith("_"):
+            found[value.spec.name] = value
+    return tuple(found.values())
+
+
+def chosen_tools(words: str | None, namespace: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The tools that `--tools` names: all of the notebook when it is not given, "none" for none.
+
+    Raises:
+        UsageError: A name stands for no tool and no function.
+    """
+    everything = tools_of(namespace)
+    if words is None or words == "all":
+        return everything
+    if words == "none":
+        return ()
+    return tuple(_tool(word.strip(), namespace, everything) for word in words.split(",") if word.strip())
+
+
+def _tool(word: str, namespace: Mapping[str, Any], everything: tuple[Tool, ...]) -> Any:
+    for tool in everything:
+        if tool.spec.name == word:
+            return tool
+    value = namespace.get(word)
+    if callable(value) or hasattr(value, "spec"):
+        return to_tool(value)
+    known = ", ".join(tool.spec.name for tool in everything) or "none yet"
+    raise UsageError(f"--tools: nothing is named {word!r}", remedy=f"The tools of this notebook: {known}.")
+
+
+def run_named(name: str, namespace: Mapping[str, Any]) -> State:
+    """The run that a variable holds.
+
+    Raises:
+        UsageError: The variable is not there or holds something else.
+    """
+    value = namespace.get(name)
+    if isinstance(value, State):
+        return value
+    runs = ", ".join(key for key, each in list(namespace.items()) if isinstance(each, State) and key[0] != "_")
+    what = "nothing is named" if value is None else f"no run, but {type(value).__name__}, is named"
+    raise UsageError(f"{what} {name!r}", remedy=f"The runs of this notebook: {runs or 'none yet'}.")
+
+
+def text_of(word: str | None, namespace: Mapping[str, Any]) -> str:
+    """A text given on a magic line: the value of a variable of that name, else the words themselves."""
+    if word is None:
+        return ""
+    value = namespace.get(word) if word.isidentifier() else None
+    return value if isinstance(value, str) else word

@@ -1,0 +1,94 @@
+"""From the words of a magic line to an Agent."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from IPython.core.error import UsageError as IPythonUsageError
+from IPython.core.magic_arguments import parse_argstring
+
+from agentnb.agent import Agent
+from agentnb.core.limits import Limits
+from agentnb.errors import UsageError
+from agentnb.notebook.names import chosen_tools, text_of
+
+_MARKER = re.compile(r"#\s*NBVAL_\w+\s*")
+SHOW = ("steps", "answer", "none")
+
+
+def parse(magic: Any, line: str) -> Any:
+    """The options of a magic line.
+
+    Raises:
+        UsageError: An option is unknown or lacks its value. (IPython's own error of that name would leave a cell green
+            in a test run.)
+    """
+    try:
+        options = parse_argstring(magic, line)
+    except IPythonUsageError as error:
+        raise UsageError(f"%%agent: {error}", remedy="%%agent? shows every option.") from error
+    except ValueError as error:
+        raise UsageError(f"%%agent: {error} in {line!r}", remedy="Close the quote.") from error
+    if options.show not in SHOW:
+        raise UsageError(f"--show {options.show!r} is not known", remedy=f"Use one of {', '.join(SHOW)}.")
+    if options.out and not options.out.isidentifier():
+        raise UsageError(f"--out {options.out!r} can't be a variable", remedy="Use a name such as run.")
+    return options
+
+
+def without_markers(cell: str) -> str:
+    """The body as it stands, but for marker lines of notebook tests and one final line end."""
+    lines = [line for line in cell.split("\n") if not _MARKER.fullmatch(line)]
+    return "\n".join(lines).removesuffix("\n")
+
+
+def assemble(options: Any, model: str | None, space: Mapping[str, Any]) -> Agent:
+    """The Agent that the options describe: that of `--agent` with changes, or a new one.
+
+    Args:
+        options: From `parse`.
+        model: The notebook's default model.
+        space: The notebook's variables.
+    """
+    base = _base(options.agent, space)
+    changes: dict[str, Any] = {}
+    if options.model or base is None:
+        changes["model"] = space.get(options.model, options.model) if options.model else model
+    if options.tools is not None or base is None:
+        changes["tools"] = chosen_tools(options.tools, space)
+    if options.planner:
+        changes["planner"] = space.get(options.planner, options.planner)
+    if options.steps is not None:
+        changes["limits"] = Limits(steps=_number(options.steps, "--steps", int))
+    if options.temperature is not None:
+        given = {"temperature": _number(options.temperature, "--temperature", float)}
+        changes["parameters"] = {**(base.parameters if base else {}), **given}
+    if options.system_prompt:
+        changes["system_prompt"] = text_of(options.system_prompt, space)
+    if options.examples:
+        changes["examples"] = _variable(options.examples, "--examples", space)
+    return base.replace(**changes) if base is not None else Agent(**changes)
+
+
+def _base(name: str | None, space: Mapping[str, Any]) -> Agent | None:
+    if name is None:
+        return None
+    value = space.get(name)
+    if not isinstance(value, Agent):
+        raise UsageError(f"--agent: {name!r} holds no Agent", remedy=f"Define it first: {name} = Agent(...)")
+    return value
+
+
+def _variable(name: str, option: str, space: Mapping[str, Any]) -> Any:
+    if name not in space:
+        raise UsageError(f"{option}: there is no variable {name!r}", remedy="Define it in a cell above.")
+    return space[name]
+
+
+def _number(word: str, option: str, kind: Callable[[str], Any]) -> Any:
+    try:
+        return kind(word)
+    except ValueError as error:
+        raise UsageError(f"{option} {word!r} is not a number", remedy=f"Write {option} 5.") from error

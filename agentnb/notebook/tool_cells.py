@@ -1,0 +1,83 @@
+"""`%%tool`: each function defined in the cell becomes a tool of the notebook; running the cell again changes it.
+
+The body is compiled under the cell's own name with its lines in place, so a traceback points at the right line of the
+right cell. What was made is shown as the model will see it, with what could be better.
+"""
+
+from __future__ import annotations
+
+import ast
+import html
+import json
+import linecache
+from typing import Any
+
+from agentnb.errors import UsageError
+from agentnb.notebook.live import publish
+from agentnb.notebook.names import tools_of
+from agentnb.notebook.render import Block
+from agentnb.tools.schema import lint
+from agentnb.tools.tool import Tool, tool
+
+
+def define_tools(shell: Any, line: str, body: str) -> None:
+    """Run the body in the notebook's namespace and make tools of its functions.
+
+    Raises:
+        UsageError: The line has words, or the body defines no function.
+        ToolDefinitionError: A function can't be a tool as it is written.
+    """
+    if line.strip():
+        raise UsageError(f"%%tool takes no options, got {line.strip()!r}", remedy="Use @tool(...) above the function.")
+    shown = shell.transform_cell(body)
+    names = _functions(shown)
+    if not names:
+        raise UsageError("the cell defines no function", remedy="Write def name(...) with a docstring.")
+    before = {each.spec.name: each.version for each in tools_of(shell.user_ns)}
+    _run(shell, shown)
+    made = []
+    for name in names:
+        value = shell.user_ns[name]
+        made.append(value if isinstance(value, Tool) else tool(value))
+    for name, each in zip(names, made, strict=True):
+        shell.user_ns[name] = each
+        publish(describe(each, before.get(each.spec.name)))
+
+
+def _functions(body: str) -> list[str]:
+    """The public functions defined at the top of the body."""
+    try:
+        tree = ast.parse(body)
+    except SyntaxError:
+        return ["_"]  # running it shows the error where it is
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+    return [node.name for node in tree.body if isinstance(node, kinds) and not node.name.startswith("_")]
+
+
+def _run(shell: Any, body: str) -> None:
+    """Run the person's own code as the notebook would: their cell, their namespace."""
+    source = "\n" + body  # the line of the magic itself
+    name = shell.compile.cache(source, shell.execution_count)
+    linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
+    code = compile(source, name, "exec", dont_inherit=True, flags=shell.compile.flags)
+    exec(code, shell.user_ns)
+
+
+def describe(made: Tool, before: str | None) -> Block:
+    """A tool as the model sees it, with what changed and what could be better."""
+    spec = made.spec
+    hints = lint(made)
+    head = f"{spec.name} {_change(made.version, before)}"
+    schema = json.dumps(dict(spec.parameters), ensure_ascii=False, indent=1)
+    text = "\n".join([f"tool {head}", spec.description, schema, *(f"hint: {hint}" for hint in hints)])
+    parts = [f"<details><summary>tool <b>{html.escape(spec.name)}</b> {html.escape(_change(made.version, before))}"]
+    parts.append(f"{''.join(f' · {html.escape(hint)}' for hint in hints)}</summary>")
+    parts.append(f"<pre>{html.escape(spec.description)}\n\n{html.escape(schema)}</pre></details>")
+    return Block("".join(parts), text)
+
+
+def _change(now: str, before: str | None) -> str:
+    fingerprint = now.rpartition("·")[2]
+    if before is None:
+        return f"{fingerprint} (new)"
+    return f"{fingerprint} ({'unchanged' if before == now else 'changed'})"
