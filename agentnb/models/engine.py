@@ -83,6 +83,8 @@ def usable_cores() -> int:
 def explain(error: Exception) -> dict[str, str]:
     """The line that tells the parent what went wrong and what to do."""
     text = f"{type(error).__name__}: {error}"
+    if "Failed to init server" in text:  # the engine's one sentence for every cause; stderr has the cause
+        return {"error": "the engine can't load the model", "remedy": ""}
     if isinstance(error, ImportError) and "libgomp" in str(error):
         remedy = (
             "Install the system's OpenMP library: apt-get install libgomp1 (Debian), yum install libgomp (Red Hat)."

@@ -104,7 +104,10 @@ class Engine:
 
     def _start_or_join(self) -> Future[Running]:
         with self._lock:
-            if self._latest is None or (self._latest.done() and not _serves(self._latest)):
+            if self._latest is not None and self._latest.done() and not _serves(self._latest):
+                _stop_started(self._latest)  # it died: its pipes are still open
+                self._latest = None
+            if self._latest is None:
                 self.starts += 1
                 self._latest = in_thread(lambda: start(self.settings))
             return self._latest

@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import TextIO
 
+from agentnb import settings
 from agentnb.errors import AgentnbError, SettingsError, UsageError
 from agentnb.models.downloads import (
     Part,
@@ -59,7 +60,7 @@ def named(name: str) -> Weights:
 
 def cache_folder() -> Path:
     """Where fetched weights lie: AGENTNB_CACHE, or the system's folder for caches; it need not exist."""
-    chosen = os.environ.get("AGENTNB_CACHE")
+    chosen = settings.get("AGENTNB_CACHE")
     if chosen:
         return Path(chosen).expanduser()
     home = Path.home()
@@ -78,7 +79,7 @@ def find(name_or_path: str | Path | None = None) -> Path | None:
     Args:
         name_or_path: A known name, or a path. None: the file in AGENTNB_GGUF, else the default model in the cache.
     """
-    wanted = str(name_or_path or os.environ.get("AGENTNB_GGUF") or DEFAULT)
+    wanted = str(name_or_path or settings.get("AGENTNB_GGUF") or DEFAULT)
     weights = known().get(_WORDS.get(wanted, wanted))
     if weights is None:
         path = Path(wanted).expanduser()
