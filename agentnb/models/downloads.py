@@ -348,7 +348,8 @@ def _watch(folder: Path, grown: Callable[[int], None], finished: Callable[[], bo
 
 def _folder_bytes(folder: Path) -> int:
     total = 0
-    for path in folder.rglob("*"):
-        with suppress(OSError):
-            total += path.stat().st_size if path.is_file() else 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):  # pip moves and deletes meanwhile
+                total += os.path.getsize(os.path.join(place, name))
     return total
