@@ -1,0 +1,153 @@
+"""How much of a text is shown, and what of it can be shown at all.
+
+`shown` makes any text fit to be looked at; `cut` keeps as much of it as its room allows and says where the rest is;
+`Budget` hands the blocks of one run their room, so that the saved output of a run stays below a bound. Room and cost
+are bytes in a saved notebook.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from html import escape
+from unicodedata import combining
+
+from agentnb.text import clean, mask, plain
+
+RUN_BYTES = 200_000
+STEP_BYTES = 30_000
+LEAST_BYTES = 1_000
+"""What a step gets even when the room of its run is used up: enough for its one line."""
+
+_LINE_BYTES = 12
+_HALVINGS = 6
+_C1_SEQUENCE = re.compile("\x9b[0-?]*[ -/]*[@-~]")
+_UNSEEN = re.compile("[\x80-\x9f\u202a-\u202e\u2066-\u2069]")
+_JOINERS = "\u200d\ufe0e\ufe0f"
+
+
+@dataclass(slots=True)
+class Budget:
+    """The room that one cell still has for its run, and which steps of the run it has shown."""
+
+    total: int = RUN_BYTES
+    """Bytes of the saved output, the final block included."""
+    spent: int = 0
+    first: int = 0
+    """Number of the first step that was shown; 0 when none was."""
+    last: int = 0
+    """Number of the newest step that was shown."""
+
+    @property
+    def step(self) -> int:
+        """The room of the next step: 30 kB or an eighth of what is left beside the final block, and never nothing."""
+        left = self.total - self.total // 5 - self.spent
+        return max(LEAST_BYTES, min(STEP_BYTES, left // 8))
+
+    @property
+    def final(self) -> int:
+        """The room of the final block: all that is left."""
+        return max(LEAST_BYTES, self.total - self.spent)
+
+    def spend(self, *texts: str, step: int = 0) -> None:
+        """These texts were shown, as the display of this step."""
+        self.spent += sum(map(cost, texts))
+        self.first, self.last = self.first or step, step or self.last
+
+
+def cost(text: str) -> int:
+    """The bytes that a text takes in a saved notebook, where each line is a JSON string of its own."""
+    return len(json.dumps(text, ensure_ascii=False).encode()) + _LINE_BYTES * text.count("\n")
+
+
+def shown(text: str) -> str:
+    """The text as it can be shown: no colour codes, control characters or secrets, and valid Unicode."""
+    text = plain(clean(text)).replace("\r\n", "\n").replace("\r", "\n")
+    if not text.isascii():
+        text = _UNSEEN.sub("", _C1_SEQUENCE.sub("", text))
+    return mask(text)
+
+
+def escaped(text: str) -> str:
+    """The text as it can be shown, for a place between HTML tags or inside quotes."""
+    return escape(shown(text), quote=True)
+
+
+def cut(text: str, room: int, where: str = "", tail: bool = False) -> tuple[str, str]:
+    """As much of a text as costs at most `room` bytes as HTML, and a note of what is missing.
+
+    Args:
+        text: As it is in the run.
+        room: Bytes.
+        where: The expression that holds the whole text, such as "run.steps[0].results[0].content".
+        tail: Keep the end instead of the beginning.
+
+    Returns:
+        The part that is shown, fit to be shown but not escaped, and the note; "" when nothing is missing.
+    """
+    count = min(len(text), max(room, 0))
+    while count:
+        piece = shown(_piece(text, count, tail))
+        size = cost(escape(piece, quote=True))
+        if size <= room:
+            break
+        count = min(count - 1, count * room // size)
+    if count == len(text):
+        return (piece if text else ""), ""
+    if count and not tail:
+        count = _whole(text, count)
+    return shown(_piece(text, count, tail)) if count else "", _missing(count, len(text), where, tail)
+
+
+def _piece(text: str, count: int, tail: bool) -> str:
+    return text[len(text) - count :] if tail else text[:count]
+
+
+def _whole(text: str, count: int) -> int:
+    """A little less than `count`, where an accent or a joined emoji would be torn off its letter."""
+    least = max(0, count - 16)
+    while count > least and (combining(text[count]) or text[count] in _JOINERS or text[count - 1] == "\u200d"):
+        count -= 1
+    return count
+
+
+def _missing(count: int, total: int, where: str, tail: bool) -> str:
+    which = "the last " if tail else ""
+    rest = f", the rest is in {where}" if where else ""
+    return f"… {which}{count:,} of {total:,} characters{rest}"
+
+
+def shares(costs: Sequence[int], room: int) -> list[int]:
+    """Divide `room`: the short get all they ask for, the long share what is left equally."""
+    given = [0] * len(costs)
+    order = sorted(range(len(costs)), key=costs.__getitem__)
+    for position, index in enumerate(order):
+        given[index] = max(0, min(costs[index], room // (len(costs) - position)))
+        room -= given[index]
+    return given
+
+
+def wanted(text: str, room: int) -> int:
+    """The room that a text would take as HTML; more than `room` is not looked at."""
+    return cost(escape(text[: max(room, 0) + 1].encode("utf-8", "replace").decode(), quote=True))
+
+
+def within(limit: int, draw: Callable[[int], str]) -> str:
+    """What `draw(room)` makes, with about the most room for its texts at which the whole costs at most `limit`.
+
+    `draw(0)` is the least there is, whatever it costs.
+    """
+    whole = draw(limit)
+    if cost(whole) <= limit:
+        return whole
+    best, low, high = "", 0, limit
+    for _ in range(_HALVINGS):
+        room = (low + high) // 2
+        drawn = draw(room) if room else ""
+        if drawn and cost(drawn) <= limit:
+            best, low = drawn, room
+        else:
+            high = room
+    return best or draw(0)
