@@ -1,0 +1,124 @@
+"""What to say when a recording has no answer: the nearest entry, and in words where the request differs first."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from agentnb.records.recording_file import Asked, Entry, RecordingFile
+
+_ROLES = {"system": "system prompt", "user": "user text", "assistant": "assistant text", "tool": "tool result"}
+_WINDOW = 40
+
+
+def nearest(file: RecordingFile, asked: Asked, model: str) -> Entry | None:
+    """The entry that shares most with this request: messages first, then their number, then all the rest."""
+    path = file.conversations.path(asked.history)
+    said = file.conversations.said(asked.history)
+    best: Entry | None = None
+    best_score: tuple[int, ...] = ()
+    for entry in file.entries.values():
+        known = file.conversations.path(entry.asked.history)
+        score = _score(path, said, known, file, entry, asked, model)
+        if score > best_score:
+            best, best_score = entry, score
+    return best
+
+
+def _score(
+    path: list[str],
+    said: list[dict[str, Any]],
+    known: list[str],
+    file: RecordingFile,
+    entry: Entry,
+    asked: Asked,
+    model: str,
+) -> tuple[int, ...]:
+    was = [file.conversations.messages[name][1] for name in known]
+    equal = sum(a == b for a, b in zip(was, said, strict=False))
+    other = entry.asked
+    rest = (other.tools == asked.tools) + (other.schema == asked.schema) + (other.parameters == asked.parameters)
+    return equal, -abs(len(known) - len(path)), rest, model in ("", entry.model), entry.ask
+
+
+def first_difference(file: RecordingFile, entry: Entry, asked: Asked, model: str, ask: int) -> str:
+    """In words: where this request is not the one of the entry, the first place only."""
+    was = entry.asked
+    if was.history != asked.history:
+        return _messages(file.conversations.said(was.history), file.conversations.said(asked.history))
+    if was.tools != asked.tools:
+        return _tools([file.values[name][1] for name in was.tools], [file.values[name][1] for name in asked.tools])
+    if was.parameters != asked.parameters:
+        return _parameters(json.loads(was.parameters), json.loads(asked.parameters))
+    if was.schema != asked.schema:
+        return "the schema of the reply changed"
+    if model not in ("", entry.model) and entry.model:
+        return f"model: was {entry.model!r}, is {model!r}"
+    return f"it was asked {entry.ask} times in the recording, this is time {ask}"
+
+
+def _messages(was: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]) -> str:
+    for number, (before, after) in enumerate(zip(was, now, strict=False), 1):
+        if before != after:
+            return f"message {number}: {_message(before, after)}"
+    longer, word = (now, "is new") if len(now) > len(was) else (was, "is missing")
+    number = min(len(was), len(now)) + 1
+    message = longer[number - 1]
+    return f"message {number} {word}: {_kind(message)} {_excerpt(_content(message), 0)}"
+
+
+def _message(was: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    if _kind(was) != _kind(now):
+        return f"was {_kind(was)} {_excerpt(_content(was), 0)}, is {_kind(now)} {_excerpt(_content(now), 0)}"
+    before, after = _content(was), _content(now)
+    at = next((place for place, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), None)
+    start = max(0, (min(len(before), len(after)) if at is None else at) - _WINDOW // 2)
+    return f"{_kind(was)} was {_excerpt(before, start)}, is {_excerpt(after, start)}"
+
+
+def _kind(message: Mapping[str, Any]) -> str:
+    return "calls" if message.get("tool_calls") else _ROLES.get(message["role"], message["role"])
+
+
+def _content(message: Mapping[str, Any]) -> str:
+    if calls := message.get("tool_calls"):
+        said = [message["content"]] if message.get("content") else []
+        return " ".join([*said, *(f"{each['name']}({_short_json(each['arguments'])})" for each in calls)])
+    content = message.get("content") or ""
+    return content if isinstance(content, str) else _short_json(content)
+
+
+def _excerpt(text: str, start: int) -> str:
+    """About 40 characters from `start` on, with dots where more stands."""
+    start = 0 if len(text) <= _WINDOW else start
+    piece = text[start : start + _WINDOW]
+    return repr(("…" if start else "") + piece + ("…" if start + _WINDOW < len(text) else ""))
+
+
+def _tools(was: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]) -> str:
+    before, after = ({tool["name"]: tool for tool in tools} for tools in (was, now))
+    for name in (*before, *after):
+        if name not in after:
+            return f"tools: {name} is missing"
+        if name not in before:
+            return f"tools: {name} is new"
+        for part in ("description", "parameters"):
+            if before[name][part] != after[name][part]:
+                return f"tools: {name}'s {part} changed"
+    return "tools: their order changed"
+
+
+def _parameters(was: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    for name in (*was, *now):
+        if name not in now:
+            return f"parameters: {name} was {_short_json(was[name])}, is not set"
+        if name not in was:
+            return f"parameters: {name} was not set, is {_short_json(now[name])}"
+        if was[name] != now[name]:
+            return f"parameters: {name} was {_short_json(was[name])}, is {_short_json(now[name])}"
+    return "parameters: a value changed its type"
+
+
+def _short_json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,260 @@
+"""The file of a recording: JSON Lines that a person can read, each conversation stored once.
+
+    {"format": "agentnb recording", "version": 1}
+    {"id": "5a…", "message": {"content": "Be brief.", "role": "system"}}
+    {"after": "5a…", "id": "9c…", "message": {"content": "2 + 3?", "role": "user"}}
+    {"id": "77…", "tool": {"description": "Add two numbers.", "name": "add", "parameters": {…}}}
+    {"ask": 1, "model": "openai:gpt-5-mini", "reply": {…}, "request": {"messages": "9c…", "tools": ["77…"]}}
+
+A request names its last message; `after` leads from there to the first. Lines are appended whole and flushed, so a
+crash costs at most the line in flight. A later line for the same request, model and `ask` replaces an earlier one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from agentnb.core.model import ModelRequest
+from agentnb.errors import RecordingError
+from agentnb.records.canonical import START, Conversations, canonical_parameters, digest, encode, tidy
+from agentnb.records.replies import Stream, reply_from_json
+from agentnb.text import mask, shorten
+
+FORMAT = "agentnb recording"
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What was asked, by ids: equal when the content of two requests is equal."""
+
+    history: str
+    """The id of the last message."""
+    tools: tuple[str, ...] = ()
+    schema: str | None = None
+    parameters: str = "{}"
+    """As JSON text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One recorded model call."""
+
+    asked: Asked
+    model: str
+    """The name of the model that answered; "" when it has none."""
+    ask: int
+    """How often this request had been asked in its session, this time included."""
+    reply: dict[str, Any]
+    stream: Stream = None
+    line: int = field(default=0, compare=False)
+    """Where in the file."""
+
+    @property
+    def slot(self) -> tuple[Asked, str, int]:
+        """A recording holds one entry of each."""
+        return self.asked, self.model, self.ask
+
+
+class RecordingFile:
+    """Everything in one recording file, and the only writer of it.
+
+    Args:
+        path: A missing file is an empty recording; the first entry makes it.
+
+    Raises:
+        RecordingError: The file is damaged, or is no recording.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.conversations = Conversations()
+        self.values: dict[str, tuple[str, dict[str, Any]]] = {}
+        """Tools and schemas by id: what it is ("tool", "schema") and its content."""
+        self.entries: dict[tuple[Asked, str, int], Entry] = {}
+        self.by_request: dict[Asked, list[tuple[Asked, str, int]]] = {}
+        self._written: set[str] = set()
+        self._lines = 0
+        self._half: tuple[int, int] | None = None
+        """Size of the whole lines and of the file, when it ends in half a line."""
+        self._ended = True
+        if path.exists():
+            self._read(path.read_bytes())
+
+    # ── asking ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def asked(self, request: ModelRequest) -> Asked:
+        """The request by ids; its content is kept under them."""
+        return Asked(
+            self.conversations.name(request),
+            tuple(self._value("tool", spec.wire["function"]) for spec in request.specs),
+            None if request.schema is None else self._value("schema", request.schema),
+            encode(canonical_parameters(request.parameters)),
+        )
+
+    def find(self, asked: Asked, model: str, ask: int) -> Entry | None:
+        """The entry for this request, asked for the `ask`-th time; `model` "" means any."""
+        for slot in self.by_request.get(asked, ()):
+            if slot[2] == ask and (not model or slot[1] in ("", model)):
+                return self.entries[slot]
+        return None
+
+    def _value(self, kind: str, content: Any) -> str:
+        content = tidy(content)
+        name = digest([kind, content])
+        self.values.setdefault(name, (kind, content))
+        return name
+
+    # ── writing ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def append(self, entry: Entry) -> None:
+        """Write one entry, with what it refers to and the file does not hold yet."""
+        new = list(self._lines_for(entry, self._written))
+        if not self._lines:
+            new.insert(0, _header())
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with open(self.path, "ab") as file:
+            if self._half and self._half[1] == file.tell():
+                file.truncate(self._half[0])
+            file.write("".join(("" if self._ended else "\n", *(line + "\n" for line in new))).encode())
+        self._half, self._ended = None, True
+        self._lines += len(new)
+        self._take(entry, self._lines)
+
+    def rewrite(self, kept: list[Entry]) -> None:
+        """Replace the file at once by one that holds these entries only."""
+        written: set[str] = set()
+        lines = [_header()]
+        for entry in kept:
+            lines += self._lines_for(entry, written)
+        beside = self.path.with_name(f".{self.path.name}.{os.getpid()}")
+        beside.write_bytes(("\n".join(lines) + "\n").encode())
+        os.replace(beside, self.path)
+
+    def _lines_for(self, entry: Entry, written: set[str]) -> Iterator[str]:
+        asked = entry.asked
+        for name in self._new_messages(asked.history, written):
+            after, message = self.conversations.messages[name]
+            yield encode({"id": name, "message": message, **({"after": after} if after else {})})
+        for name in (*asked.tools, *([asked.schema] if asked.schema else [])):
+            if name not in written:
+                written.add(name)
+                kind, content = self.values[name]
+                yield encode({"id": name, kind: content})
+        yield encode(_entry_to_json(entry))
+
+    def _new_messages(self, name: str, written: set[str]) -> list[str]:
+        names = []
+        while name != START and name not in written:
+            names.append(name)
+            written.add(name)
+            name = self.conversations.messages[name][0]
+        return names[::-1]
+
+    def _take(self, entry: Entry, line: int) -> None:
+        entry = Entry(entry.asked, entry.model, entry.ask, entry.reply, entry.stream, line)
+        if entry.slot not in self.entries:
+            self.by_request.setdefault(entry.asked, []).append(entry.slot)
+        self.entries[entry.slot] = entry
+
+    # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _read(self, content: bytes) -> None:
+        *lines, last = content.split(b"\n")
+        for line in lines:
+            self._read_line(line)
+        if last:
+            self._read_last(last, len(content))
+
+    def _read_last(self, last: bytes, size: int) -> None:
+        """A whole line that only lacks its end counts; half a line is cut off by the next entry."""
+        try:
+            json.loads(last)
+        except ValueError:
+            text = shorten(mask(last.decode(errors="replace")), 60)
+            warnings.warn(f"{self.path}: the last line is half written and set aside: {text}", stacklevel=6)
+            self._half = (size - len(last), size)
+            return
+        self._read_line(last)
+        self._ended = False
+
+    def _read_line(self, line: bytes) -> None:
+        self._lines += 1
+        try:
+            self._understand(json.loads(line))
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise RecordingError(
+                f"{self.path}, line {self._lines} can't be read: {_why(error)}",
+                remedy="Restore the file, or delete it and record again.",
+            ) from error
+
+    def _understand(self, value: dict[str, Any]) -> None:
+        if self._lines == 1:
+            _check_header(value)
+        elif "message" in value:
+            name = self.conversations.add(self._known_message(value.get("after", START)), value["message"])
+            self._written.add(_checked(name, value["id"]))
+        elif "tool" in value or "schema" in value:
+            kind = "tool" if "tool" in value else "schema"
+            self._written.add(_checked(self._value(kind, value[kind]), value["id"]))
+        else:
+            self._take(self._entry_from_json(value), self._lines)
+
+    def _known_message(self, name: str) -> str:
+        if name != START and name not in self.conversations.messages:
+            raise ValueError(f"there is no message {name!r} before it")
+        return name
+
+    def _entry_from_json(self, value: dict[str, Any]) -> Entry:
+        request = value["request"]
+        for name in (*request.get("tools", ()), *([request["schema"]] if "schema" in request else [])):
+            if name not in self.values:
+                raise ValueError(f"there is no tool or schema {name!r} before it")
+        asked = Asked(
+            self._known_message(request["messages"]),
+            tuple(request.get("tools", ())),
+            request.get("schema"),
+            encode(request.get("parameters", {})),
+        )
+        reply_from_json(value["reply"], None)
+        return Entry(asked, value.get("model", ""), value["ask"], value["reply"], value.get("stream"))
+
+
+def _entry_to_json(entry: Entry) -> dict[str, Any]:
+    asked = entry.asked
+    request: dict[str, Any] = {"messages": asked.history}
+    if asked.tools:
+        request["tools"] = list(asked.tools)
+    if asked.schema:
+        request["schema"] = asked.schema
+    if asked.parameters != "{}":
+        request["parameters"] = json.loads(asked.parameters)
+    line = {"ask": entry.ask, "model": entry.model, "request": request, "reply": entry.reply}
+    return line if entry.stream is None else {**line, "stream": entry.stream}
+
+
+def _header() -> str:
+    return encode({"format": FORMAT, "version": VERSION})
+
+
+def _check_header(value: Any) -> None:
+    if not isinstance(value, dict) or value.get("format") != FORMAT:
+        raise ValueError("it is not a recording")
+    if value.get("version") != VERSION:
+        raise ValueError(f"it has version {value.get('version')!r}, this agentnb reads version {VERSION}")
+
+
+def _checked(name: str, written: str) -> str:
+    if name != written:
+        raise ValueError(f"its id is {written!r}, its content has the id {name!r}; was it changed by hand?")
+    return name
+
+
+def _why(error: Exception) -> str:
+    return f"{type(error).__name__} {error}" if isinstance(error, KeyError | AttributeError) else str(error)
