@@ -1,1 +1,1 @@
-"""What an agent can do: run a person's functions, safely, and tell the model what came of it."""
+"""From a person's function to a tool: schema, casting, threads, results. Start with `tool.py`."""

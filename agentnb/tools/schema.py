@@ -1,0 +1,381 @@
+"""From a Python function to what the model is shown: a description, a JSON Schema, and the validator of its arguments.
+
+In comes a callable of any kind (function, method, partial, lambda); out go `Parameters` and a description. All work is
+done once, when the tool is registered, so that a hint which can't be resolved fails there and not in a run.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+import typing
+from collections.abc import Callable, Iterator, Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, NotRequired, Optional
+
+from pydantic import ConfigDict, Field, TypeAdapter
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined, SchemaValidator, to_jsonable_python
+from typing_extensions import TypedDict
+
+from agentnb.errors import ToolDefinitionError
+from agentnb.text import clean
+
+if TYPE_CHECKING:
+    from agentnb.core.tool import Tool
+
+REQUIRED = inspect.Parameter.empty
+_SPREAD = inspect.Parameter.VAR_POSITIONAL
+_REST = inspect.Parameter.VAR_KEYWORD
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+_SCALARS = {"string", "integer", "number", "boolean", "null"}
+_CONFIG = ConfigDict(extra="forbid", val_json_bytes="base64", ser_json_bytes="base64")
+_DATA = ("default", "enum", "const", "examples")
+"""Keys of a JSON Schema whose values are data, not schemas."""
+_THIN_WORDS = 3
+
+Names = Callable[[], Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter of a tool's function."""
+
+    name: str
+    kind: Any
+    """As in `inspect.Parameter`."""
+    default: Any
+    """`REQUIRED` when there is none."""
+    hinted: bool
+    shown: bool
+    """The default is plain data: it is shown to the model, filled in and kept with the call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """Everything that turns the model's JSON into a call."""
+
+    items: tuple[Parameter, ...]
+    """In signature order, `*args` and `**kwargs` included."""
+    schema: dict[str, Any]
+    """JSON Schema for the model; always an object."""
+    inner: dict[str, Any]
+    """The schema of what the validator takes: the extra names of `**kwargs` stand under `rest`."""
+    validator: SchemaValidator
+    """Takes JSON text; strict mode accepts what needs no casting."""
+    rest: str
+    """`"**name"` of a tool that takes any name, else ""."""
+    by_name: bool
+    """The call is `function(**values)`; else some values go by position."""
+    flat: bool
+    """Every value is a number, a text or another scalar, which no function can change."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names that the model may use, in signature order."""
+        return tuple(item.name for item in self.items if item.kind is not _REST)
+
+    def completed(self, given: dict[str, Any]) -> dict[str, Any]:
+        """The given values and a fresh copy of each default, in signature order."""
+        if len(given) == len(self.items):
+            return given
+        values = {
+            item.name: given[item.name] if item.name in given else deepcopy(item.default)
+            for item in self.items
+            if item.shown or item.name in given
+        }
+        return {**values, **given}
+
+    def call_with(self, values: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        """Positional and keyword arguments for a function that can't be called by name alone."""
+        args: list[Any] = []
+        kwargs = dict(values)
+        spread = any(item.kind is _SPREAD for item in self.items)
+        for item in self.items:
+            if item.kind is _SPREAD:
+                args += kwargs.pop(item.name, ())
+            elif item.kind is _POSITIONAL[0] or (spread and item.kind is _POSITIONAL[1]):
+                args.append(kwargs.pop(item.name, item.default))
+        return args, kwargs
+
+
+def read_parameters(function: Callable[..., Any], told: Mapping[str, str], names: Names, name: str) -> Parameters:
+    """The parameters of a function.
+
+    Args:
+        function: Any callable with a signature.
+        told: Parameter name to description, from the docstring.
+        names: Called when a hint can't be resolved: more names to look in (the locals of the defining code).
+        name: The tool's name, for error texts.
+
+    Raises:
+        ToolDefinitionError: No signature, or a hint that can't be resolved or shown to a model; names the parameter.
+    """
+    items: list[Parameter] = []
+    hints: dict[str, Any] = {}
+    for parameter in _signature(function, name):
+        hint, default = _read_default(parameter, _hint(function, parameter, names, name))
+        rest = parameter.kind is _REST
+        hints["**" + parameter.name if rest else parameter.name] = _field(parameter, hint, default, told)
+        hinted = parameter.annotation is not REQUIRED
+        items.append(Parameter(parameter.name, parameter.kind, default, hinted, _is_plain(default)))
+    adapter = _adapter(hints, name)
+    inner = _tidy(adapter.json_schema())
+    rest_key = next((key for key in hints if key.startswith("**")), "")
+    return Parameters(
+        items=tuple(items),
+        schema=_shown(inner, items, rest_key),
+        inner=inner,
+        validator=typing.cast(SchemaValidator, adapter.validator),
+        rest=rest_key,
+        by_name=all(item.kind not in (_SPREAD, _POSITIONAL[0]) for item in items),
+        flat=all(each.get("type") in _SCALARS and "format" not in each for each in inner["properties"].values()),
+    )
+
+
+def read_docstring(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
+    """What a docstring (Google, NumPy or reST style) says: of the function and its result, and of each parameter."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    text = clean(_docstring(function))
+    if not text:
+        return "", {}
+    import docstring_parser
+
+    try:
+        doc = docstring_parser.parse(text)
+    except docstring_parser.ParseError:
+        return text, {}
+    parts = [doc.short_description or "", doc.long_description or ""]
+    for returned in doc.many_returns:
+        parts.append(f"Returns: {returned.description or returned.type_name or ''}")
+    told = {each.arg_name.lstrip("*"): " ".join((each.description or "").split()) for each in doc.params}
+    return "\n".join(part.strip() for part in parts if part.strip()), told
+
+
+def lint(tool: Tool) -> tuple[str, ...]:
+    """Warnings for the author: what the model is told too little about; () when all is well."""
+    spec = tool.spec
+    warnings = []
+    if not spec.description:
+        warnings.append(f"{spec.name} has no docstring: the model can't know when to use it.")
+    elif len(spec.description.split()) < _THIN_WORDS:
+        warnings.append(f"{spec.name} has a thin description ({spec.description!r}): say when to use it.")
+    parameters: Parameters | None = getattr(tool, "parameters", None)
+    bare = {item.name for item in parameters.items if not item.hinted} if parameters else set()
+    for name, shown in spec.parameters.get("properties", {}).items():
+        if name in bare:
+            warnings.append(f"{spec.name}: parameter {name!r} has no type hint, so any value is accepted.")
+        if not shown.get("description"):
+            warnings.append(f"{spec.name}: parameter {name!r} has no description; add it under Args: in the docstring.")
+    return tuple(warnings)
+
+
+# ── reading a signature ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def is_unbound(function: Callable[..., Any]) -> bool:
+    """Whether this is a method as it stands in a class body: its first parameter is `self`."""
+    return inspect.isfunction(function) and next(iter(inspect.signature(function).parameters), "") == "self"
+
+
+def inner_function(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The plain function behind partials, methods, decorators and objects with `__call__`."""
+    while True:
+        if isinstance(function, functools.partial):
+            function = function.func
+        elif inspect.ismethod(function):
+            function = function.__func__
+        elif hasattr(function, "__wrapped__"):
+            function = function.__wrapped__
+        elif not inspect.isroutine(function) and not inspect.isclass(function):
+            function = type(function).__call__
+            if not inspect.isroutine(function) or inspect.ismethoddescriptor(function):
+                return function
+        else:
+            return function
+
+
+def _signature(function: Callable[..., Any], name: str) -> list[inspect.Parameter]:
+    options: dict[str, Any] = {}
+    if sys.version_info >= (3, 14):
+        import annotationlib
+
+        options["annotation_format"] = annotationlib.Format.FORWARDREF
+    try:
+        parameters = list(inspect.signature(function, **options).parameters.values())
+    except (TypeError, ValueError) as error:
+        raise ToolDefinitionError(
+            f"tool {name!r} has no readable signature: {error}",
+            remedy="Wrap it in a function of your own: def my_tool(x: int): return original(x).",
+        ) from error
+    bound = function.keywords if isinstance(function, functools.partial) else {}
+    unbound = is_unbound(function)
+    return [each for each in parameters[unbound:] if each.name not in bound]
+
+
+def _hint(function: Callable[..., Any], parameter: inspect.Parameter, names: Names, name: str) -> Any:
+    if parameter.annotation is REQUIRED:
+        return Any
+    home = inner_function(function)
+
+    def shim() -> None: ...
+
+    shim.__annotations__ = {parameter.name: parameter.annotation}
+    problem: Exception | None = None
+    for local in _scopes(home, names):
+        try:
+            found = typing.get_type_hints(shim, getattr(home, "__globals__", {}), local, include_extras=True)
+            return found[parameter.name]
+        except Exception as error:
+            problem = error
+    raise ToolDefinitionError(
+        f"tool {name!r}, parameter {parameter.name!r}: the type hint {_written(parameter.annotation)} "
+        f"can't be resolved ({type(problem).__name__}: {problem})",
+        remedy="Define or import that type before the tool.",
+    ) from problem
+
+
+def _scopes(function: Callable[..., Any], names: Names) -> Iterator[dict[str, Any]]:
+    closure = inspect.getclosurevars(function).nonlocals if inspect.isfunction(function) else {}
+    yield dict(closure)
+    yield {**names(), **closure}
+
+
+def _written(annotation: Any) -> str:
+    return repr(annotation if isinstance(annotation, str) else getattr(annotation, "__forward_arg__", annotation))
+
+
+def _read_default(parameter: inspect.Parameter, hint: Any) -> tuple[Any, Any]:
+    """The hint and default; a pydantic `Field(...)` as default or a text in `Annotated` are understood."""
+    default = parameter.default
+    if isinstance(default, FieldInfo):
+        hint = Annotated[hint, default]
+        value = default.get_default(call_default_factory=False)
+        return hint, REQUIRED if value is PydanticUndefined and default.is_required() else value
+    if default is None and hint is not Any:
+        hint = Optional[hint]  # noqa: UP045 - a hint may be a string-like form that knows no `|`
+    return hint, default
+
+
+def _field(parameter: inspect.Parameter, hint: Any, default: Any, told: Mapping[str, str]) -> Any:
+    text = told.get(parameter.name) or _annotated_text(hint)
+    if parameter.kind is _SPREAD:
+        hint = list[hint]
+    elif parameter.kind is _REST:
+        hint = dict[str, hint]
+    if text:
+        hint = Annotated[hint, Field(description=text)]
+    return hint if default is REQUIRED and parameter.kind not in (_SPREAD, _REST) else NotRequired[hint]
+
+
+def _annotated_text(hint: Any) -> str:
+    return next((each for each in getattr(hint, "__metadata__", ()) if isinstance(each, str)), "")
+
+
+def _is_plain(default: Any) -> bool:
+    if default is REQUIRED:
+        return False
+    try:
+        to_jsonable_python(default)
+    except Exception:
+        return False
+    return True
+
+
+def _docstring(function: Callable[..., Any]) -> str:
+    own = inspect.isroutine(function) or inspect.isclass(function) or hasattr(function, "__wrapped__")
+    return inspect.getdoc(function if own else type(function).__call__) or ""
+
+
+# ── making the schema ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _adapter(hints: Mapping[str, Any], name: str) -> TypeAdapter[Any]:
+    try:
+        return _adapter_of(hints)
+    except Exception as error:
+        raise ToolDefinitionError(
+            f"tool {name!r}, parameter {_culprit(hints)!r}: this type can't be described to a model "
+            f"({str(error).splitlines()[0]})",
+            remedy="Use plain types, pydantic models or dataclasses; bind other things with functools.partial.",
+        ) from error
+
+
+def _adapter_of(hints: Mapping[str, Any]) -> TypeAdapter[Any]:
+    make: Any = TypedDict
+    arguments = make("arguments", dict(hints))
+    arguments.__pydantic_config__ = _CONFIG
+    adapter: TypeAdapter[Any] = TypeAdapter(arguments)
+    adapter.json_schema()
+    return adapter
+
+
+def _culprit(hints: Mapping[str, Any]) -> str:
+    for name, hint in hints.items():
+        try:
+            _adapter_of({name: hint})
+        except Exception:
+            return name
+    return next(iter(hints), "")
+
+
+def _tidy(schema: dict[str, Any]) -> dict[str, Any]:
+    """Without titles, with every reference that isn't recursive written out."""
+    definitions = schema.pop("$defs", {})
+    tidy: dict[str, Any] = _written_out(schema, definitions, ())
+    tidy.setdefault("properties", {})
+    kept = {key: _written_out(each, definitions, (key,)) for key, each in definitions.items() if _loops(key, tidy)}
+    return {**tidy, "$defs": kept} if kept else tidy
+
+
+def _loops(key: str, node: Any) -> bool:
+    if isinstance(node, dict):
+        return node.get("$ref") == f"#/$defs/{key}" or any(_loops(key, each) for each in node.values())
+    return isinstance(node, list) and any(_loops(key, each) for each in node)
+
+
+def _written_out(node: Any, definitions: Mapping[str, Any], inside: tuple[str, ...]) -> Any:
+    if isinstance(node, list):
+        return [_written_out(each, definitions, inside) for each in node]
+    if not isinstance(node, dict):
+        return node
+    key = str(node.get("$ref", "")).rpartition("/")[2]
+    if key in definitions and key not in inside:
+        beside = {name: each for name, each in node.items() if name != "$ref"}
+        return _written_out({**definitions[key], **beside}, definitions, (*inside, key))
+    return {
+        name: _beneath(name, each, definitions, inside)
+        for name, each in _as_base64(node).items()
+        if name != "title" or not isinstance(each, str)
+    }
+
+
+def _beneath(name: str, node: Any, definitions: Mapping[str, Any], inside: tuple[str, ...]) -> Any:
+    if name in _DATA:
+        return node
+    if name == "properties":
+        return {key: _written_out(each, definitions, inside) for key, each in node.items()}
+    return _written_out(node, definitions, inside)
+
+
+def _as_base64(node: dict[str, Any]) -> dict[str, Any]:
+    if node.get("format") != "base64url":
+        return node
+    other = {name: each for name, each in node.items() if name != "format"}
+    return {**other, "contentEncoding": "base64", "description": other.get("description", "bytes, as base64 text")}
+
+
+def _shown(inner: Mapping[str, Any], items: list[Parameter], rest: str) -> dict[str, Any]:
+    """The schema as the model sees it: defaults shown, the names of `**kwargs` open."""
+    properties = dict(inner["properties"])
+    schema: dict[str, Any] = {"type": "object", "properties": properties}
+    schema.update({key: inner[key] for key in ("required", "$defs") if key in inner})
+    schema["additionalProperties"] = properties.pop(rest)["additionalProperties"] if rest else False
+    for item in items:
+        if item.shown and item.default is not None and item.name in properties:
+            shown = to_jsonable_python(item.default, bytes_mode="base64")
+            properties[item.name] = {**properties[item.name], "default": shown}
+    return schema

@@ -1,0 +1,323 @@
+"""A Python function as a tool: `@tool` makes a Tool, which shows itself to the model and answers calls.
+
+    call ──cast_arguments──▶ values ──worker thread or loop──▶ outcome ──result_text──▶ ToolResult
+
+Whatever goes wrong on the way is a result that the model can read; only cancellation raises. A Tool is a frozen value
+that is still called like the function it was made of; `tool.replace(approve=True)` is a changed copy.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import re
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from types import MethodType
+from typing import Any, cast, overload
+
+from agentnb.core.messages import ToolCall, ToolResult
+from agentnb.core.tool import Tool as CoreTool
+from agentnb.core.tool import ToolSpec
+from agentnb.errors import ToolArgumentError, ToolDefinitionError
+from agentnb.instructions import Example
+from agentnb.text import shorten
+from agentnb.tools.arguments import cast_arguments
+from agentnb.tools.results import SMALLEST_LIMIT, error_text, result_text, traceback_text
+from agentnb.tools.schema import Parameters, inner_function, is_unbound, read_docstring, read_parameters
+from agentnb.tools.threads import Outcome, is_async, outcome_of
+from agentnb.tools.versions import read_source, stamp
+
+LEGAL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+WRONG_THREAD = (
+    " (The tool ran in a worker thread. If it uses something that is bound to the main thread, such as a database "
+    "connection or a window, declare it with @tool(thread=False).)"
+)
+_THREAD_WORDS = ("created in a thread", "main thread", "no current event loop", "no running event loop")
+NO_INPUT = " (Nobody can be asked from inside a tool here: take the value as a parameter instead of input().)"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOptions:
+    """How a function serves as a tool."""
+
+    name: str = ""
+    """"" takes the function's own."""
+    description: str = ""
+    """"" takes the docstring's."""
+    approve: bool = False
+    """A person decides before each call."""
+    parallel: bool = True
+    """May run beside other calls of the same reply."""
+    timeout: float | None = 30.0
+    """Seconds; None waits for ever."""
+    poll: bool = False
+    """Asked again and again on purpose; the repetition guard leaves it alone."""
+    max_chars: int = 16_000
+    """Bounds the text of a result."""
+    thread: bool = True
+    """A synchronous function runs in a worker thread; False: in the thread of the run, without a time-out."""
+    examples: tuple[Example, ...] = ()
+    """Worked examples for the agents that use the tool."""
+    extra: str = "refuse"
+    """Unknown arguments: "refuse" the call, or "ignore" them with a note."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "examples", tuple(self.examples))
+        if self.extra not in ("refuse", "ignore"):
+            raise ToolDefinitionError(f"extra={self.extra!r}, expected 'refuse' or 'ignore'")
+        if self.timeout is not None and not (isinstance(self.timeout, int | float) and self.timeout > 0):
+            raise ToolDefinitionError(f"timeout={self.timeout!r}, expected seconds above 0, or None for no time-out")
+        if not isinstance(self.max_chars, int) or self.max_chars < SMALLEST_LIMIT:
+            raise ToolDefinitionError(f"max_chars={self.max_chars!r}, expected a whole number from {SMALLEST_LIMIT}")
+
+
+class Tool:
+    """A function with its schema, version and options; `answer` runs a model's call of it."""
+
+    function: Callable[..., Any]
+    """What is called."""
+    options: ToolOptions
+    """How it serves."""
+    parameters: Parameters
+    """Its parameters, ready to validate."""
+    spec: ToolSpec
+    """What the model and the loop see."""
+    source: str
+    """Its source text; "" where there is none."""
+    _told: str
+    _unbound: bool
+    _async: bool
+
+    def __init__(self, function: Callable[..., Any], options: ToolOptions | None = None) -> None:
+        if isinstance(function, staticmethod):
+            function = function.__func__
+        options = options or ToolOptions()
+        name = _checked_name(options.name or _own_name(function))
+        description, told = read_docstring(function)
+        parameters = read_parameters(function, told, _caller_names, name)
+        self.__dict__.update(function=function, parameters=parameters, source=read_source(function))
+        self.__dict__.update(_told=description, _unbound=is_unbound(function), _async=is_async(function))
+        self.__dict__.update(_identity(function, name))
+        self._configure(options)
+
+    def _configure(self, options: ToolOptions) -> None:
+        name = _checked_name(options.name or _own_name(self.function))
+        description = options.description or self._told
+        version = stamp(name, description, self.parameters.schema, self.function, self.source)
+        spec = ToolSpec(
+            name, description, self.parameters.schema, version, options.approve, options.parallel, options.poll
+        )
+        self.__dict__.update(options=options, spec=spec)
+
+    def replace(self, **changes: Any) -> Tool:
+        """A copy with other options: `get_weather.replace(approve=True, timeout=5)`."""
+        return self._copied(replace(self.options, **changes))
+
+    async def answer(self, call: ToolCall) -> ToolResult:
+        """Run the call and tell what came of it.
+
+        Raises:
+            asyncio.CancelledError: The run was cancelled, or the function raised KeyboardInterrupt.
+        """
+        began = time.perf_counter()
+        version = self.spec.version
+        try:
+            given, notes = cast_arguments(call, self.parameters, self.options.extra)
+        except ToolArgumentError as error:
+            return ToolResult(call.id, call.name, str(error), "error", version=version)
+        values = self.parameters.completed(given)
+        kept = values if self.parameters.flat else _kept(values)
+        outcome = await self._called(values)
+        seconds = time.perf_counter() - began
+        if outcome.error is not None:
+            return self._failed(call, kept, outcome, seconds, notes)
+        content, more = result_text(outcome.value, self.options.max_chars)
+        notes = (*notes, *outcome.notes, *more)
+        return ToolResult(call.id, call.name, content, "ok", outcome.value, kept, version, seconds, "", notes)
+
+    async def _called(self, values: dict[str, Any]) -> Outcome:
+        args, kwargs = ((), values) if self.parameters.by_name else self.parameters.call_with(values)
+        options = self.options
+        place = "loop" if self._async else "thread" if options.thread else "here"
+        return await outcome_of(self.function, args, kwargs, options.timeout, place)
+
+    def _failed(
+        self, call: ToolCall, kept: Mapping[str, Any], outcome: Outcome, seconds: float, notes: tuple[str, ...]
+    ) -> ToolResult:
+        error = outcome.error
+        assert error is not None
+        if isinstance(error, KeyboardInterrupt):
+            raise asyncio.CancelledError("the tool was interrupted") from error
+        notes = (*notes, *outcome.notes)
+        version = self.spec.version
+        if outcome.expired:
+            text = f"timed out after {self.options.timeout:g} s"
+            return ToolResult(call.id, call.name, text, "timeout", None, kept, version, seconds, "", notes)
+        text = error_text(error, self.options.max_chars) + _advice(error, self.options.thread)
+        trace = traceback_text(error)
+        return ToolResult(call.id, call.name, text, "error", None, kept, version, seconds, trace, notes)
+
+    # ── as a function and as a value ─────────────────────────────────────────────────────────────────────────────
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function, as if it were no tool."""
+        return self.function(*args, **kwargs)
+
+    def __get__(self, owner: Any, kind: type | None = None) -> Tool:
+        """A tool made of a method in a class body binds to its object, as the method would."""
+        return self._copied(self.options, MethodType(self.function, owner)) if self._unbound and owner else self
+
+    def _copied(self, options: ToolOptions, function: Callable[..., Any] | None = None) -> Tool:
+        copy = object.__new__(Tool)
+        copy.__dict__.update(self.__dict__)
+        if function is not None:
+            copy.__dict__.update(function=function, _unbound=False)
+        copy._configure(options)
+        return copy
+
+    @property
+    def name(self) -> str:
+        """As the model sees it."""
+        return self.spec.name
+
+    @property
+    def version(self) -> str:
+        """`name@count·hash`."""
+        return self.spec.version
+
+    @property
+    def examples(self) -> tuple[Example, ...]:
+        """Worked examples for the agents that use the tool."""
+        return self.options.examples
+
+    def __repr__(self) -> str:
+        return f"<Tool {self.name}{inspect.signature(self.function)} · {self.version.rpartition('·')[2]}>"
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"a Tool is frozen: use tool.replace({name}=...) for a changed copy")
+
+
+@overload
+def tool(function: Callable[..., Any], /) -> Tool: ...
+@overload
+def tool(
+    *,
+    name: str = "",
+    description: str = "",
+    approve: bool = False,
+    parallel: bool = True,
+    timeout: float | None = 30.0,
+    poll: bool = False,
+    max_chars: int = 16_000,
+    thread: bool = True,
+    examples: Sequence[Example] = (),
+    extra: str = "refuse",
+) -> Callable[[Callable[..., Any]], Tool]: ...
+def tool(function: Any = None, /, **options: Any) -> Any:
+    """Make a tool of a function: `@tool`, or `@tool(name=..., approve=True, timeout=10)` with the ToolOptions.
+
+    The name, the signature and the docstring (what it does, when to use it, Args:, Returns:) are what the model sees.
+
+    Raises:
+        ToolDefinitionError: The name is illegal, a type hint can't be resolved, or an option has no meaning.
+    """
+    if function is None:
+        chosen = _options(options)
+        return lambda function: to_tool(function, **options) if isinstance(function, Tool) else Tool(function, chosen)
+    if not callable(function):
+        raise ToolDefinitionError(
+            f"tool() got {shorten(repr(function))}, expected a function", remedy="Write @tool or @tool(name='...')."
+        )
+    return to_tool(function, **options)
+
+
+def to_tool(thing: Any, **options: Any) -> CoreTool:
+    """A tool of anything that can serve as one.
+
+    Args:
+        thing: A Tool, a function, async function, bound method, functools.partial (what it binds is hidden from the
+            model), a lambda with name=, an object with `__call__`, or any object that has `spec` and `answer`.
+        options: The ToolOptions to set or change.
+
+    Raises:
+        ToolDefinitionError: It can't be a tool as it is.
+    """
+    if isinstance(thing, Tool):
+        return thing.replace(**options) if options else thing
+    if _is_tool(thing):
+        return cast(CoreTool, thing)
+    if not callable(thing) and not isinstance(thing, staticmethod):
+        raise ToolDefinitionError(
+            f"{shorten(repr(thing))} is no tool", remedy="Give a function, or an object with .spec and .answer(call)."
+        )
+    return Tool(thing, _options(options))
+
+
+def _is_tool(thing: Any) -> bool:
+    return not isinstance(thing, type) and hasattr(thing, "spec") and hasattr(thing, "answer")
+
+
+def _options(options: Mapping[str, Any]) -> ToolOptions:
+    known = [each.name for each in fields(ToolOptions)]
+    unknown = [name for name in options if name not in known]
+    if unknown:
+        raise ToolDefinitionError(f"unknown option {unknown[0]!r}", remedy=f"The options are {', '.join(known)}.")
+    return ToolOptions(**options)
+
+
+def _own_name(function: Callable[..., Any]) -> str:
+    while isinstance(function, partial):
+        function = function.func
+    return str(getattr(function, "__name__", type(function).__name__))
+
+
+def _checked_name(name: str) -> str:
+    if LEGAL_NAME.fullmatch(name):
+        return name
+    legal = re.sub(r"[^a-zA-Z0-9_-]+", "_", name).strip("_")[:64] or "my_tool"
+    legal = "my_tool" if legal == "lambda" else legal
+    raise ToolDefinitionError(
+        f"tool name {shorten(name, 90)!r} is not legal: 1 to 64 of the characters a-z A-Z 0-9 _ -",
+        remedy=f"Rename the function, or write @tool(name={legal!r}).",
+    )
+
+
+def _identity(function: Callable[..., Any], name: str) -> dict[str, Any]:
+    """What `functools.wraps` would copy."""
+    doc = inspect.getdoc(function if not isinstance(function, partial) else inner_function(function))
+    return {
+        "__wrapped__": function,
+        "__name__": getattr(function, "__name__", name),
+        "__qualname__": getattr(function, "__qualname__", name),
+        "__module__": getattr(function, "__module__", None) or __name__,
+        "__doc__": doc,
+    }
+
+
+def _caller_names() -> dict[str, Any]:
+    """The local names of the code that defines the tool, where hints of classes made inside a function are found."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith("agentnb."):
+        frame = frame.f_back
+    return dict(frame.f_locals)
+
+
+def _kept(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values as they are before the function can change them."""
+    try:
+        return deepcopy(dict(values))
+    except Exception:
+        return dict(values)
+
+
+def _advice(error: BaseException, in_thread: bool) -> str:
+    if isinstance(error, EOFError) or type(error).__name__ == "StdinNotImplementedError":
+        return NO_INPUT
+    known = isinstance(error, RuntimeError | ValueError) or type(error).__name__ == "ProgrammingError"
+    text = str(error) if known else ""
+    return WRONG_THREAD if in_thread and any(words in text for words in _THREAD_WORDS) else ""
