@@ -1,0 +1,284 @@
+"""Turn an error answer into a ModelError: what kind it is, whether again may help, what the person can do.
+
+Providers write errors in six forms; `read_fault` knows them all. No text of an error leaves here unmasked, and none is
+longer than 300 characters.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from agentnb.errors import ModelError
+from agentnb.text import clean, mask, plain, shorten
+
+EXCERPT = 300
+_RETRIED = frozenset({408, 409, 425, 429})
+_QUOTA_CODES = frozenset({"insufficient_quota", "enforced_spend_limit_reached", "billing_hard_limit_reached"})
+_FILTER_CODES = frozenset({"content_filter", "content_policy_violation", "responsibleaipolicyviolation"})
+_TOO_LONG_CODES = frozenset({"context_length_exceeded", "exceed_context_size_error", "request_too_large"})
+_TOO_LONG = re.compile(
+    r"context[ _](?:length|window|size)|maximum context|prompt is too long|input is too long|too many (?:input )?tokens"
+    r"|reduce the length of the (?:messages|prompt)|exceeds? the (?:maximum|available) (?:context|number of tokens|input)",
+    re.I,
+)
+_OVERLOADED = re.compile(r"overload|unavailable|worker is full|try again later|at capacity", re.I)
+_NAMED_STATUS = {
+    "overloaded_error": 529,
+    "api_error": 500,
+    "server_error": 500,
+    "rate_limit_error": 429,
+    "rate_limit_exceeded": 429,
+    "timeout_error": 504,
+    "authentication_error": 401,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "invalid_request_error": 400,
+}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+class WireError(ModelError):
+    """A ModelError that a server's answer tells of, with the parts of that answer that decide what to do next.
+
+    Attributes:
+        code: The provider's word for the error, "" when it gave none.
+        param: The request field that it complains of, "".
+        failed_generation: What the model wrote and the provider could not read as a tool call, "".
+    """
+
+    code: str = ""
+    param: str = ""
+    failed_generation: str = ""
+
+    def names(self, *words: str) -> bool:
+        """Whether the server refused the request and its complaint names one of these fields."""
+        said = f"{self.param} {self.message}"
+        return self.kind == "bad_request" and any(word in said for word in words)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """An error body, read."""
+
+    message: str = ""
+    code: str = ""
+    type: str = ""
+    param: str = ""
+    status: int | None = None
+    """The status that the body itself names."""
+    retry_after: float | None = None
+    failed_generation: str = ""
+
+
+def status_error(target: str, status: int, headers: Mapping[str, str], body: bytes, remedy: str = "") -> WireError:
+    """The error for an answer with an error status.
+
+    Args:
+        target: Method and address as they may be shown: no key, no query.
+        status: The HTTP status.
+        headers: Of the answer; names in small letters, or a mapping that does not mind.
+        body: As received, perhaps only its beginning.
+        remedy: Goes before the general advice.
+    """
+    fault = read_fault(body, headers.get("content-type", ""))
+    return _error(target, status, fault, headers, remedy)
+
+
+def body_error(target: str, error: Any) -> WireError:
+    """The error for an error object inside an answer with status 200; `error` is the object that holds it."""
+    fault = _from_json(error)
+    status = fault.status or _NAMED_STATUS.get(fault.code) or _NAMED_STATUS.get(fault.type)
+    if status is None or status < 400:
+        status = 503 if _OVERLOADED.search(f"{fault.code} {fault.type} {fault.message}") else 500
+    return _error(target, status, fault, {}, "")
+
+
+def unreadable(target: str, what: str, excerpt: str, *, retryable: bool = False, remedy: str = "") -> ModelError:
+    """The error for an answer that is no reply: not JSON, no choices, HTML."""
+    shown = shorten(plain(mask(clean(excerpt))), EXCERPT)
+    text = f"{target} answered {what}" + (f": {shown}" if shown else "")
+    return ModelError(text, kind="reply", status=200, retryable=retryable, remedy=remedy)
+
+
+def _error(target: str, status: int, fault: Fault, headers: Mapping[str, str], remedy: str) -> WireError:
+    kind = _kind(status, fault)
+    said = shorten(plain(mask(clean(fault.message))), EXCERPT)
+    code = f" ({fault.code})" if fault.code and fault.code != str(status) else ""
+    after = _retry_after(headers, fault)
+    error = WireError(
+        f"{target} answered {status}{mask(shorten(clean(code)))}" + (f": {said}" if said else ""),
+        kind=kind,
+        status=status,
+        retryable=_retryable(status, kind, headers),
+        retry_after=after,
+        remedy=remedy or _remedy(kind, status),
+    )
+    error.code, error.param = fault.code, fault.param
+    error.failed_generation = clean(fault.failed_generation)
+    return error
+
+
+def _kind(status: int, fault: Fault) -> str:
+    words = {fault.code.lower(), fault.type.lower()}
+    if words & _QUOTA_CODES or status == 402:
+        return "quota"
+    if status == 413 or words & _TOO_LONG_CODES or (status in (400, 422) and _TOO_LONG.search(fault.message)):
+        return "context_too_long"
+    if words & _FILTER_CODES:
+        return "refused"
+    if "tool_use_failed" in words:
+        return "reply"
+    if status in (401, 403):
+        return "auth"
+    if status == 429:
+        return "rate_limit"
+    if status >= 500 or status in (408, 409, 425):
+        return "server"
+    return "not_found" if status in (404, 405) or 300 <= status < 400 else "bad_request"
+
+
+def _retryable(status: int, kind: str, headers: Mapping[str, str]) -> bool:
+    if kind in ("quota", "context_too_long", "refused"):
+        return False
+    wish = headers.get("x-should-retry")
+    if wish in ("true", "false"):
+        return wish == "true"
+    return status in _RETRIED or status >= 500
+
+
+def _remedy(kind: str, status: int) -> str:
+    if kind == "auth":
+        return "The key is missing, wrong or may not use this model: check it, then the base URL that it is sent to."
+    if kind == "not_found":
+        return "Check the path of the base URL and the model's name."
+    if kind == "quota":
+        return "The account has no credit left or reached its spending limit; trying again will not help."
+    if kind == "rate_limit":
+        return "Wait a little, or ask less at once."
+    if kind == "context_too_long":
+        return "Shorten the conversation, or take a model with a longer context."
+    if kind == "refused":
+        return "The provider's content filter stopped the request; say it in other words."
+    if kind == "server":
+        return "The fault is on the server's side; try again later."
+    return "Read the server's message: it names what it does not take." if kind == "bad_request" else ""
+
+
+# ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def read_fault(body: bytes, content_type: str = "") -> Fault:
+    """What an error body says, in any of the known forms; HTML is reduced to a hint."""
+    text = body.decode("utf-8", "replace").strip()
+    if looks_like_html(text, content_type):
+        return Fault("an HTML page, not an API answer; check the base URL")
+    try:
+        return _from_json(json.loads(text))
+    except (ValueError, RecursionError):
+        return Fault(text[: 4 * EXCERPT])
+
+
+def looks_like_html(text: str, content_type: str = "") -> bool:
+    """Whether this is a web page."""
+    return "html" in content_type.lower() or text[:200].lstrip().lower().startswith(("<!doctype", "<html", "<head"))
+
+
+def _from_json(value: Any) -> Fault:
+    if isinstance(value, list) and value:
+        return _from_json(value[0])
+    if not isinstance(value, Mapping):
+        return Fault(str(value) if value is not None else "")
+    inner = value.get("error", value)
+    if isinstance(inner, str):
+        return Fault(inner, code=_text(value.get("code")))
+    if not isinstance(inner, Mapping):
+        inner = value
+    details = inner.get("details")
+    code = _text(inner.get("code"))
+    if isinstance(details, Mapping):
+        code = _text(details.get("error_code")) or code
+    return Fault(
+        _message(inner),
+        code,
+        _text(inner.get("type")) or _text(inner.get("status")),
+        _text(inner.get("param")),
+        _status(inner),
+        _delay(details),
+        _text(inner.get("failed_generation")),
+    )
+
+
+def _message(inner: Mapping[str, Any]) -> str:
+    said = inner.get("message") or inner.get("detail") or inner.get("error_description")
+    if isinstance(said, list):
+        return "; ".join(_one_detail(each) for each in said)
+    return said if isinstance(said, str) else json.dumps(said or dict(inner), ensure_ascii=False, default=str)
+
+
+def _one_detail(each: Any) -> str:
+    if not isinstance(each, Mapping):
+        return str(each)
+    where = ".".join(map(str, each.get("loc") or ()))
+    return f"{where}: {each.get('msg')}" if where else str(each.get("msg") or dict(each))
+
+
+def _text(value: Any) -> str:
+    return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
+
+
+def _status(inner: Mapping[str, Any]) -> int | None:
+    for name in ("code", "status", "status_code"):
+        text = _text(inner.get(name))
+        if text.isascii() and text.isdigit() and len(text) == 3:
+            return int(text)
+    return None
+
+
+# ── when to try again ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _retry_after(headers: Mapping[str, str], fault: Fault) -> float | None:
+    """Seconds to wait, as the server asks; a date is measured against the server's own clock and rounded up."""
+    milliseconds = _positive(headers.get("retry-after-ms"))
+    if milliseconds is not None:
+        return milliseconds / 1000
+    wish = headers.get("retry-after")
+    seconds = _positive(wish)
+    if seconds is not None:
+        return seconds
+    return _until(wish, headers.get("date")) if wish else fault.retry_after
+
+
+def _positive(text: str | None) -> float | None:
+    try:
+        value = float(text or "")
+    except ValueError:
+        return None
+    return value if 0 <= value < math.inf else None
+
+
+def _until(date: str, now: str | None) -> float | None:
+    try:
+        then = parsedate_to_datetime(date).timestamp()
+        start = parsedate_to_datetime(now).timestamp() if now else time.time()
+    except (ValueError, TypeError):
+        return None
+    return float(max(0, math.ceil(then - start)))
+
+
+def _delay(details: Any) -> float | None:
+    """Gemini's RetryInfo among the details."""
+    for each in details if isinstance(details, list) else ():
+        wish = each.get("retryDelay") if isinstance(each, Mapping) else None
+        found = _DURATION.findall(wish) if isinstance(wish, str) else []
+        if found:
+            return sum(float(amount) * _SECONDS[unit] for amount, unit in found)
+    return None
