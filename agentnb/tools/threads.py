@@ -45,8 +45,8 @@ _EXPIRED = Outcome(
     expired=True,
 )
 _idle: deque[_Worker] = deque()
-_busy: list[int] = []
-"""The threads that a function of a person holds at this moment, by its wish."""
+in_main_thread = False
+"""A function of a person holds the main thread at this moment, so only a KeyboardInterrupt can stop it."""
 
 
 async def run_in_thread(function: Callable[..., Any], *args: Any, timeout: float | None = None) -> Any:
@@ -104,11 +104,6 @@ def is_async(function: Callable[..., Any]) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
 
 
-def main_thread_is_busy() -> bool:
-    """Whether a function of a person holds the main thread, so that only a KeyboardInterrupt can stop it."""
-    return threading.main_thread().ident in _busy
-
-
 # ── on the loop ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -162,11 +157,13 @@ def _called(function: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> 
 
 
 def _outcome_here(function: Callable[..., Any], args: Any) -> Outcome:
-    _busy.append(threading.get_ident())
+    global in_main_thread
+    before = in_main_thread
+    in_main_thread = before or threading.current_thread() is threading.main_thread()
     try:
         return _called(function, args, {})
     finally:
-        _busy.remove(threading.get_ident())
+        in_main_thread = before
 
 
 async def _outcome_in_thread(function: Callable[..., Any], args: Any, timeout: float | None) -> Outcome:

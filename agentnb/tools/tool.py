@@ -18,7 +18,7 @@ from copy import deepcopy
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from types import MethodType
-from typing import Any, cast, overload
+from typing import TYPE_CHECKING, Any, cast, overload
 
 from agentnb.core.messages import ToolCall, ToolResult
 from agentnb.core.tool import Tool as CoreTool
@@ -31,6 +31,9 @@ from agentnb.tools.results import SMALLEST_LIMIT, error_text, result_text, trace
 from agentnb.tools.schema import Parameters, inner_function, is_unbound, read_docstring, read_parameters
 from agentnb.tools.threads import Outcome, is_async, outcome_of
 from agentnb.tools.versions import read_source, stamp
+
+if TYPE_CHECKING:
+    from agentnb.instructions import Example
 
 LEGAL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 WRONG_THREAD = (
