@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -67,9 +66,9 @@ def cache_folder() -> Path:
     if sys.platform == "darwin":
         base = home / "Library" / "Caches"
     elif sys.platform == "win32":
-        base = Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local")
+        base = Path(settings.get("LOCALAPPDATA") or home / "AppData" / "Local")
     else:
-        base = Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache")
+        base = Path(settings.get("XDG_CACHE_HOME") or home / ".cache")
     return base / "agentnb"
 
 
