@@ -20,10 +20,11 @@ from typing import Any
 from agentnb import bridge, settings
 from agentnb.core.limits import Limits
 from agentnb.core.middleware import StateMade
-from agentnb.core.planner import Example, Instructions, Planner
+from agentnb.core.planner import Planner
 from agentnb.core.runtime import Runtime
 from agentnb.core.state import State
 from agentnb.errors import AgentInterrupted, SettingsError
+from agentnb.instructions import Example, Instructions
 from agentnb.models.catalog import as_model
 from agentnb.planners.preamble import to_example
 from agentnb.planners.tool_calling import ToolCallingPlanner

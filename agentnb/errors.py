@@ -27,6 +27,8 @@ class AgentnbError(Exception):
     """What happened, in which layer, and what to do now."""
 
     layer = "agentnb"
+    request: Any = None
+    """The request of the model call in which it happened, if it was one."""
 
     def __init__(self, message: str, *, remedy: str = "", layer: str | None = None) -> None:
         super().__init__(message)
@@ -114,6 +116,7 @@ class ModelError(AgentnbError):
         retry_after: float | None = None,
         partial: str = "",
         remedy: str = "",
+        request: Any = None,
     ) -> None:
         super().__init__(message, remedy=remedy)
         self.kind = kind
@@ -121,7 +124,7 @@ class ModelError(AgentnbError):
         self.retryable = retryable
         self.retry_after = retry_after
         self.partial = partial
-        self.request: Any = None
+        self.request = request
         self.notes: tuple[str, ...] = ()
 
 

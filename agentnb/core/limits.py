@@ -7,14 +7,14 @@ one comparison in `Limits.reached`.
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from agentnb.core.messages import ToolCall, ToolResult
 from agentnb.errors import SettingsError
+from agentnb.strict_json import normalised
 
 if TYPE_CHECKING:
     from agentnb.core.state import Counters
@@ -57,50 +57,34 @@ class Limits:
     """Equal rounds (or cycles of two or three rounds) in a row that end the run; one fewer warns the model."""
 
     def __post_init__(self) -> None:
-        for each in fields(self):
-            value = getattr(self, each.name)
-            if value is None:
-                continue
-            number = isinstance(value, int | float) and not isinstance(value, bool)
-            whole = each.name in ("cost", "seconds") or isinstance(value, int)
-            low, high = (2, RING // LONGEST_CYCLE) if each.name == "repeats" else (0, float("inf"))
-            if not (number and whole and low <= value <= high and 0 < value < float("inf")):
-                kind = "number" if each.name in ("cost", "seconds") else "whole number"
-                span = f"from {low} to {high}" if low else "above 0"
-                raise SettingsError(
-                    f"limit {each.name}={value!r}, expected a {kind} {span}",
-                    remedy=f"Write Limits({each.name}=5), or None for no such limit.",
-                )
+        for name in self.__slots__:
+            value, whole = getattr(self, name), name not in ("cost", "seconds")
+            number = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
+            low, high = (2, RING // LONGEST_CYCLE) if name == "repeats" else (0, float("inf"))
+            if value is not None and not (number and low <= value <= high and 0 < value < float("inf")):
+                kind = f"{'whole ' if whole else ''}number {f'from {low} to {high}' if low else 'above 0'}"
+                remedy = f"Write Limits({name}=5), or None for no such limit."
+                raise SettingsError(f"limit {name}={value!r}, expected a {kind}", remedy=remedy)
 
     def reached(self, now: Counters, base: Counters) -> tuple[StopReason, str] | None:
         """The first fuse that has blown between `base` and `now`, with the reason in words; None when all hold."""
-        if self.steps is not None and now.steps - base.steps >= self.steps:
-            return StopReason.MAX_STEPS, f"stopped after {self.steps} steps without an answer"
-        if self.tool_calls is not None and now.tool_calls - base.tool_calls >= self.tool_calls:
-            return StopReason.MAX_TOOL_CALLS, f"stopped after {self.tool_calls} tool calls"
-        if self.seconds is not None and now.seconds - base.seconds >= self.seconds:
-            return StopReason.MAX_SECONDS, f"stopped after {self.seconds} seconds"
-        if self.tokens is not None and now.steps > base.steps:
-            return self._tokens_reached(now, base)
-        if self.cost is not None and now.steps > base.steps:
-            return self._cost_reached(now, base)
+        for reason, limit, used, unit in self._spent(now, base):
+            if limit is not None and used is None:
+                return reason, f"the {unit} of this model are unknown, so their limit of {limit} can't be kept"
+            if limit is not None and used is not None and used >= limit:
+                return reason, f"stopped at the limit of {limit} {unit}"
         return None
 
-    def _tokens_reached(self, now: Counters, base: Counters) -> tuple[StopReason, str] | None:
-        assert self.tokens is not None
-        if now.usage.total is None or (base.usage.complete and not now.usage.complete):
-            return StopReason.MAX_TOKENS, "the provider reports no usage, so the token limit can't be kept"
-        used = now.usage.total - (base.usage.total or 0)
-        if used >= self.tokens:
-            return StopReason.MAX_TOKENS, f"stopped after {used} of {self.tokens} tokens"
-        return self._cost_reached(now, base) if self.cost is not None else None
-
-    def _cost_reached(self, now: Counters, base: Counters) -> tuple[StopReason, str] | None:
-        assert self.cost is not None
-        if now.cost is None:
-            return StopReason.MAX_COST, "the price of this model is unknown, so the cost limit can't be kept"
-        used = now.cost - (base.cost or 0.0)
-        return (StopReason.MAX_COST, f"stopped after ${used:.4f} of ${self.cost}") if used >= self.cost else None
+    def _spent(self, now: Counters, base: Counters) -> Iterator[tuple[StopReason, float | None, float | None, str]]:
+        yield StopReason.MAX_STEPS, self.steps, now.steps - base.steps, "steps"
+        yield StopReason.MAX_TOOL_CALLS, self.tool_calls, now.tool_calls - base.tool_calls, "tool calls"
+        yield StopReason.MAX_SECONDS, self.seconds, now.seconds - base.seconds, "seconds"
+        if now.steps > base.steps:
+            known = now.usage.total is not None and (now.usage.complete or not base.usage.complete)
+            tokens = (now.usage.total or 0) - (base.usage.total or 0) if known else None
+            yield StopReason.MAX_TOKENS, self.tokens, tokens, "tokens"
+            cost = None if now.cost is None else now.cost - (base.cost or 0.0)
+            yield StopReason.MAX_COST, self.cost, cost, "dollars"
 
 
 LONGEST_CYCLE = 3
@@ -111,15 +95,8 @@ RING = 30
 def round_digest(calls: Iterable[ToolCall], results: Iterable[ToolResult]) -> bytes:
     """A short fingerprint of what one round asked and got: names, normalised arguments, results."""
     answer = {result.call_id: (result.status, result.content) for result in results}
-    parts = [(call.name, _normalised(call.arguments), answer.get(call.id)) for call in calls]
+    parts = [(call.name, normalised(call.arguments), answer.get(call.id)) for call in calls]
     return hashlib.blake2b(repr(parts).encode("utf-8", "replace"), digest_size=8).digest()
-
-
-def _normalised(arguments: str) -> str:
-    try:
-        return json.dumps(json.loads(arguments), sort_keys=True)
-    except (ValueError, RecursionError):
-        return arguments
 
 
 def repeated(ring: tuple[bytes, ...], times: int) -> bool:

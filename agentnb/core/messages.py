@@ -6,11 +6,12 @@ wants its own words back, encodes the message itself and keeps the bytes with `M
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import Any
 
+from agentnb.strict_json import object_text
 from agentnb.text import clean
 
 
@@ -30,15 +31,7 @@ class ToolCall:
     @property
     def wire_arguments(self) -> str:
         """The arguments as valid JSON text of an object, for the history; `{}` where the model wrote none."""
-        try:
-            value = json.loads(self.arguments, parse_constant=_no_constant)
-        except (ValueError, RecursionError):
-            return "{}"
-        return self.arguments if isinstance(value, dict) else "{}"
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(name)
+        return object_text(self.arguments)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +45,7 @@ class ToolResult:
     status: str = "ok"
     """"ok", "error", "timeout", "cancelled", "denied" or "not run"."""
     value: Any = field(default=None, compare=False)
-    """The object that the tool returned."""
+    """The object that the tool returned; it lives as long as this process, a pickle leaves it out."""
     arguments: Mapping[str, Any] | None = None
     """The values that the function was called with, after casting; None when it was not called."""
     version: str = ""
@@ -68,17 +61,7 @@ class ToolResult:
         return self.status == "ok"
 
     def __getstate__(self) -> list[Any]:
-        return [getattr(self, name) if name != "value" else _picklable(self.value) for name in self.__slots__]
-
-
-def _picklable(value: Any) -> Any:
-    import pickle
-
-    try:
-        pickle.dumps(value)
-    except Exception:
-        return None  # its text in `content` stays; an open file or a lambda can't travel
-    return value
+        return [getattr(self, name) if name != "value" else None for name in self.__slots__]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,14 +87,10 @@ class Usage:
         """The sum; what one side does not know is taken from the other and the sum is marked incomplete."""
         if other is None or (other.input is None and other.output is None):
             return replace(self, complete=False)
-        return Usage(
-            _add(self.input, other.input),
-            _add(self.output, other.output),
-            _add(self.cached_input, other.cached_input),
-            _add(self.cache_write, other.cache_write),
-            _add(self.reasoning, other.reasoning),
-            self.complete and other.complete and None not in (other.input, other.output),
-        )
+        counts = ("input", "output", "cached_input", "cache_write", "reasoning")
+        sums = {name: _add(getattr(self, name), getattr(other, name)) for name in counts}
+        complete = self.complete and other.complete and None not in (other.input, other.output)
+        return Usage(**sums, complete=complete)
 
 
 def _add(a: int | None, b: int | None) -> int | None:
@@ -177,11 +156,6 @@ def user(text: str) -> Message:
     return Message("user", clean(text))
 
 
-def encode_json(value: Any) -> bytes:
-    """Strict, compact UTF-8 JSON: no NaN, no lone surrogates."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
-
-
 def unique_ids(calls: tuple[ToolCall, ...], prefix: str) -> tuple[ToolCall, ...]:
     """The calls with every empty or repeated id replaced by a fresh one; ids that were unique stay.
 
@@ -189,16 +163,7 @@ def unique_ids(calls: tuple[ToolCall, ...], prefix: str) -> tuple[ToolCall, ...]
         calls: In the order of the reply.
         prefix: Makes the invented ids the same in every rerun, such as "call_3".
     """
-    taken = [call.id for call in calls]
-    if all(taken) and len(set(taken)) == len(taken):
-        return calls
-    seen: set[str] = set()
-    fixed = []
-    for number, call in enumerate(calls, 1):
-        name = call.id
-        while not name or name in seen or (name != call.id and name in taken):
-            name = f"{prefix}_{number}"
-            number += len(calls)
-        seen.add(name)
-        fixed.append(replace(call, id=name))
-    return tuple(fixed)
+    ids = [call.id for call in calls]
+    fresh = (name for n in count(1) if (name := f"{prefix}_{n}") not in ids)
+    kept = [bool(own) and own not in ids[:n] for n, own in enumerate(ids)]
+    return tuple(call if keep else replace(call, id=next(fresh)) for call, keep in zip(calls, kept, strict=True))

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agentnb.core.messages import ToolCall, ToolResult
 from agentnb.core.model import Delta, ModelReply, ModelRequest, Next
@@ -39,38 +38,33 @@ class Middleware:
         return await next(call, state)
 
 
-@dataclass(frozen=True, slots=True)
-class StepStarted:
+class StepStarted(NamedTuple):
     """The model is about to be asked for step `number`."""
 
     number: int
     state: State
 
 
-@dataclass(frozen=True, slots=True)
-class Streamed:
+class Streamed(NamedTuple):
     """A piece of the reply arrived."""
 
     delta: Delta
 
 
-@dataclass(frozen=True, slots=True)
-class ToolStarted:
+class ToolStarted(NamedTuple):
     """A tool is about to run."""
 
     call: ToolCall
 
 
-@dataclass(frozen=True, slots=True)
-class ToolFinished:
+class ToolFinished(NamedTuple):
     """A tool has answered."""
 
     call: ToolCall
     result: ToolResult
 
 
-@dataclass(frozen=True, slots=True)
-class StateMade:
+class StateMade(NamedTuple):
     """The run went on to this State."""
 
     state: State
@@ -79,51 +73,36 @@ class StateMade:
 Event = StepStarted | Streamed | ToolStarted | ToolFinished | StateMade
 Listener = Callable[[Event], Any]
 
-_STOCK = {"before": Middleware.before, "model": Middleware.model, "tool": Middleware.tool}
-
 
 def overriding(middleware: Sequence[Any], method: str) -> list[Any]:
     """The bound `method` of each middleware that has its own, in order."""
-    found = []
-    for each in middleware:
-        own = getattr(each, method, None)
-        if own is not None and getattr(type(each), method, None) is not _STOCK[method]:
-            found.append(own)
-    return found
+    stock = getattr(Middleware, method)
+    return [getattr(each, method) for each in middleware if getattr(type(each), method, stock) is not stock]
 
 
 def is_middleware(each: Any) -> bool:
     """Whether it wraps (has before, model or tool) rather than only listens."""
-    return not isinstance(each, type) and any(callable(getattr(each, name, None)) for name in _STOCK)
+    return not isinstance(each, type) and any(
+        callable(getattr(each, name, None)) for name in ("before", "model", "tool")
+    )
 
 
-def chain_model(wrappers: Sequence[Any], innermost: Next) -> Next:
-    """One callable that goes through every wrapper, the first outermost."""
-    for wrapper in reversed(wrappers):
-        innermost = partial(wrapper, next=innermost)
-    return innermost
-
-
-def chain_tool(wrappers: Sequence[Any], innermost: NextTool) -> NextTool:
-    """The same for tools."""
+def chain(wrappers: Sequence[Any], innermost: Any) -> Any:
+    """One callable that goes through every wrapper, the first outermost; each gets the rest as `next`."""
     for wrapper in reversed(wrappers):
         innermost = partial(wrapper, next=innermost)
     return innermost
 
 
 class Listeners:
-    """Hands each event to every listener; one that fails is logged once and dropped."""
+    """Hands each event to every listener; one that fails is logged once and dropped.
+
+    A listener with `wants_deltas = False` does not ask for pieces of a reply while it arrives.
+    """
 
     def __init__(self, listeners: Sequence[Listener]) -> None:
         self.live = list(listeners)
-
-    def __bool__(self) -> bool:
-        return bool(self.live)
-
-    @property
-    def streaming(self) -> bool:
-        """Whether anyone wants pieces of a reply while it arrives; `wants_deltas = False` on a listener says no."""
-        return any(getattr(listener, "wants_deltas", True) for listener in self.live)
+        self.streaming = any(getattr(each, "wants_deltas", True) for each in listeners)
 
     def tell(self, event: Event) -> None:
         """Tell everyone, in order."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from agentnb.core.messages import Message, ToolCall, Usage
 from agentnb.core.tool import ToolSpec
@@ -26,7 +26,7 @@ class Prompt:
         self.items = list(items)
 
     def grown(self, end: int, added: tuple[Message, ...]) -> Prompt:
-        """A prompt whose first `end` messages are these and go on with `added`; itself when nothing stands there yet."""
+        """A prompt of the first `end` messages and then `added`; itself when nothing stands there yet."""
         if not added:
             return self
         with _growing:
@@ -68,20 +68,13 @@ class ModelRequest:
 
     def json(self) -> dict[str, Any]:
         """The request in chat-completions form: what a model without a wire of its own was asked."""
-        body: dict[str, Any] = {"messages": self.messages, **self.parameters}
-        if self.specs:
-            body["tools"] = self.tools
-        if self.schema is not None:
-            body["schema"] = dict(self.schema)
-        return body
-
-
-class Sent(Protocol):
-    """The exact request that went over the wire, rebuilt on demand; picklable and small."""
-
-    def json(self) -> dict[str, Any]:
-        """The JSON body, as sent."""
-        ...
+        more = {"tools": self.tools} if self.specs else {}
+        return {
+            "messages": self.messages,
+            **self.parameters,
+            **more,
+            **({"schema": self.schema} if self.schema else {}),
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,28 +98,20 @@ class ModelReply:
     """The model's name as it was asked, such as "openai:gpt-5-mini"."""
     answered_as: str = ""
     """The name that the provider gave in its answer."""
-    request: ModelRequest | Sent | None = field(default=None, compare=False, repr=False)
+    request: Any = field(default=None, compare=False, repr=False)
+    """What was sent: the ModelRequest, or a small picklable value whose `json()` rebuilds the exact body on demand."""
     seconds: float = field(default=0.0, compare=False)
     notes: tuple[str, ...] = ()
     """What happened on the way: retries, "recovered from text"."""
 
     def message(self, calls: tuple[ToolCall, ...], plain: bool = False) -> Message:
         """This reply as the assistant message of the history, with these calls (their ids made unique)."""
-        content = self.text if self.text or not calls else _content_of(self.raw)
-        if not self.text and self.refusal:
-            content = self.refusal
-        return Message(
-            "assistant", content, calls, reasoning=self.reasoning, plain=plain, raw=self.raw, origin=self.origin
-        )
+        empty = "" if self.raw and self.raw.get("content") == "" else None
+        content = self.text or self.refusal or (empty if calls else "")
+        return Message("assistant", content, calls, None, "", self.reasoning, plain, self.raw, self.origin)
 
 
-def _content_of(raw: Mapping[str, Any] | None) -> str | None:
-    content = raw.get("content") if raw else None
-    return content if isinstance(content, str) else None
-
-
-@dataclass(frozen=True, slots=True)
-class Delta:
+class Delta(NamedTuple):
     """A piece of a reply while it arrives.
 
     `kind` is "text", "reasoning", "call" (a tool call takes shape: its name), "note" (waiting, retrying, in words) or
@@ -163,20 +148,14 @@ doors: list[Door] = []
 """The doors that stand open now, outermost first."""
 
 
-async def ask(model: Model, request: ModelRequest, on_delta: OnDelta | None = None) -> ModelReply:
-    """Ask a model once, through every open door; every model call of the product comes through here."""
-    if not doors:
-        return await model.reply(request, on_delta)
-    return await _through(tuple(doors), model, request, on_delta)
-
-
-async def _through(
-    open_doors: tuple[Door, ...], model: Model, request: ModelRequest, on_delta: OnDelta | None
+async def ask(
+    model: Model, request: ModelRequest, on_delta: OnDelta | None = None, inner: Sequence[Door] | None = None
 ) -> ModelReply:
-    if not open_doors:
+    """Ask a model once, through every open door; every model call of the product comes through here.
+
+    `inner` is for the doors themselves: those that are still to pass.
+    """
+    if not (waiting := doors if inner is None else inner):
         return await model.reply(request, on_delta)
-
-    async def onward(request: ModelRequest) -> ModelReply:
-        return await _through(open_doors[1:], model, request, on_delta)
-
-    return await open_doors[0].reply(model, request, on_delta, onward)
+    first, *rest = waiting
+    return await first.reply(model, request, on_delta, lambda onward: ask(model, onward, on_delta, rest))

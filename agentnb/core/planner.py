@@ -6,7 +6,7 @@ person) the loop does not know.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -14,36 +14,10 @@ from agentnb.core.limits import StopReason
 from agentnb.core.messages import ToolCall
 from agentnb.core.model import ModelReply, ModelRequest
 from agentnb.core.tool import Tool
+from agentnb.instructions import Instructions
 
 if TYPE_CHECKING:
     from agentnb.core.state import State
-
-
-@dataclass(frozen=True, slots=True)
-class ExampleStep:
-    """One call of a worked example and what came back."""
-
-    tool: str
-    arguments: Mapping[str, Any]
-    result: str
-
-
-@dataclass(frozen=True, slots=True)
-class Example:
-    """A worked example: a goal, the calls that led there, the answer. Sent to the model as earlier turns."""
-
-    goal: str
-    steps: tuple[ExampleStep, ...]
-    answer: str
-
-
-@dataclass(frozen=True, slots=True)
-class Instructions:
-    """What an agent adds to every request, whatever its planner."""
-
-    system_prompt: str = ""
-    examples: tuple[Example, ...] = ()
-    parameters: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +52,7 @@ class Ask:
     instructions: Instructions = Instructions()
 
     async def __call__(self, request: ModelRequest) -> ModelReply:
+        """Ask once; to fail raises ModelError, which ends the run."""
         return await self.call(request)
 
 

@@ -17,25 +17,15 @@ from difflib import get_close_matches
 from itertools import takewhile
 from typing import Any
 
+from agentnb.core import middleware as doors
 from agentnb.core.limits import Limits, StopReason, repeated
 from agentnb.core.messages import ToolCall, ToolResult
-from agentnb.core.middleware import (
-    Listeners,
-    StateMade,
-    StepStarted,
-    Streamed,
-    ToolFinished,
-    ToolStarted,
-    chain_model,
-    chain_tool,
-    is_middleware,
-    overriding,
-)
-from agentnb.core.model import Delta, Model, ModelReply, ModelRequest, ask
-from agentnb.core.planner import Ask, Decision, Instructions, Planner
+from agentnb.core.model import Model, ModelReply, ModelRequest, ask
+from agentnb.core.planner import Ask, Decision, Planner
 from agentnb.core.state import State
 from agentnb.core.tool import Tool
 from agentnb.errors import AgentnbError, ModelError, ToolDefinitionError
+from agentnb.instructions import Instructions
 from agentnb.text import mask, shorten
 
 REPEATING = (
@@ -43,11 +33,8 @@ REPEATING = (
     "Try another tool or other arguments, or answer with what you know."
 )
 INTERRUPTED = "The call was cancelled by the user. It may have taken effect."
-_STOPS = {
-    "context_too_long": StopReason.CONTEXT_TOO_LONG,
-    "connection": StopReason.CONNECTION_LOST,
-    "refused": StopReason.REFUSED,
-}
+OUT_OF_TIME = "The call was cancelled: the time limit was reached. It may have taken effect."
+_STOPS = {"context_too_long": "context_too_long", "connection": "connection_lost", "refused": "refused"}
 _GRACE_SECONDS = 0.2
 
 
@@ -82,13 +69,14 @@ class Runtime:
         self._by_name = {tool.spec.name: tool for tool in self.tools}
         if len(self._by_name) < len(self.tools):
             names = [tool.spec.name for tool in self.tools]
-            twice = sorted({name for name in names if names.count(name) > 1})
-            raise ToolDefinitionError(f"two tools are named {twice[0]!r}", remedy="Give one of them another name.")
-        self._listeners = Listeners([each for each in middleware if not is_middleware(each)])
-        wrapping = [each for each in middleware if is_middleware(each)]
-        self._before = overriding(wrapping, "before")
-        self._ask = Ask(chain_model(overriding(wrapping, "model"), self._call_model), instructions or Instructions())
-        self._call_tool = chain_tool(overriding(wrapping, "tool"), self._answer)
+            twice = next(name for name in names if names.count(name) > 1)
+            raise ToolDefinitionError(f"two tools are named {twice!r}", remedy="Give one of them another name.")
+        self._listeners = doors.Listeners([each for each in middleware if not doors.is_middleware(each)])
+        wrapping = [each for each in middleware if doors.is_middleware(each)]
+        self._before = doors.overriding(wrapping, "before")
+        call_model = doors.chain(doors.overriding(wrapping, "model"), self._call_model)
+        self._ask = Ask(call_model, instructions or Instructions())
+        self._call_tool = doors.chain(doors.overriding(wrapping, "tool"), self._answer)
 
     async def states(self, state: State) -> AsyncIterator[State]:
         """Each next State, until one is finished.
@@ -122,8 +110,7 @@ class Runtime:
     async def _plan(self, state: State, base: State) -> State:
         for before in self._before:
             state = await before(state)
-        if self._listeners:
-            self._listeners.tell(StepStarted(state.counters.steps + 1, state))
+        self._listeners.tell(doors.StepStarted(state.counters.steps + 1, state))
         began = self.clock()
         deadline = asyncio.timeout(self._seconds_left(state, base))
         try:
@@ -139,76 +126,32 @@ class Runtime:
         return state.planned(decision, self.clock() - began)
 
     async def _call_model(self, request: ModelRequest) -> ModelReply:
+        tell = self._listeners.tell
+        on_delta = (lambda delta: tell(doors.Streamed(delta))) if self._listeners.streaming else None
         try:
-            return await ask(self.model, request, self._on_delta if self._listeners.streaming else None)
-        except ModelError as error:
+            return await ask(self.model, request, on_delta)
+        except AgentnbError as error:
             error.request = request
-            raise
-        except AgentnbError:
             raise
         except Exception as error:
             text = f"the model raised {type(error).__name__}: {mask(str(error))}"
-            failure = ModelError(text, kind="callable", remedy="Its traceback is the cause of this error.")
-            failure.request = request
-            raise failure from error
-
-    def _on_delta(self, delta: Delta) -> None:
-        self._listeners.tell(Streamed(delta))
+            raise ModelError(text, kind="callable", request=request) from error
 
     # ── act ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _act(self, state: State, base: State) -> AsyncGenerator[State, None]:
+        """Run the open calls, side by side where they may; a State for each answer, in finishing order."""
         guarded = not any(self._is(call, "poll") for call in state.calls)
-        while batch := self._startable(state, base):
-            run = self._run_one if len(batch) == 1 and self.limits.seconds is None else self._run_batch
-            async with aclosing(run(batch, state, base, guarded)) as made:
-                async for state in made:
-                    yield state
-
-    async def _run_one(
-        self, batch: list[ToolCall], state: State, base: State, guarded: bool
-    ) -> AsyncGenerator[State, None]:
-        call, began = batch[0], self.clock()
-        try:
-            result = await self._run(call, state)
-        except asyncio.CancelledError:
-            yield state.answered(ToolResult(call.id, call.name, INTERRUPTED, "cancelled"), self.clock() - began)
-            raise
-        yield state.answered(result, self.clock() - began, guarded)
-
-    def _startable(self, state: State, base: State) -> list[ToolCall]:
-        """The open calls that may start now: the first, with those beside it that run in parallel."""
-        if self._out_of_time(state, base):
-            return []
-        approved = dict(state.approvals)
-        ready = [call for call in state.open_calls if call.id in approved or not self._is(call, "approve")]
-        if self.limits.tool_calls is not None:
-            ready = ready[: max(0, self.limits.tool_calls - (state.counters.tool_calls - base.counters.tool_calls))]
-        if not ready or not self._is(ready[0], "parallel"):
-            return ready[:1]
-        return list(takewhile(lambda call: self._is(call, "parallel"), ready))
-
-    async def _run_batch(
-        self, batch: list[ToolCall], state: State, base: State, guarded: bool
-    ) -> AsyncGenerator[State, None]:
+        tasks: dict[asyncio.Task[ToolResult], ToolCall] = {}
         began = self.clock()
-        tasks = {asyncio.ensure_future(self._run(call, state)): call for call in batch}
-        waiting = set(tasks)
         try:
-            while waiting:
-                left = self._seconds_left(state, base)
-                done, waiting = await asyncio.wait(waiting, timeout=left, return_when=asyncio.FIRST_COMPLETED)
-                if not done:
-                    break
-                for task in [task for task in tasks if task in done]:
-                    result = task.result()
-                    del tasks[task]
-                    now = self.clock()
-                    state, began = state.answered(result, now - began, guarded), now
-                    yield state
-            for result in await _abandon(tasks, "The call was cancelled: the time limit was reached."):
-                state = state.answered(result, self.clock() - began)
-                yield state
+            while batch := self._startable(state, base):
+                tasks = {asyncio.ensure_future(self._run(call, state)): call for call in batch}
+                while tasks:
+                    for result in await self._answers(tasks, self._seconds_left(state, base)):
+                        now = self.clock()
+                        state, began = state.answered(result, now - began, guarded), now
+                        yield state
         except asyncio.CancelledError:
             for result in await _abandon(tasks, INTERRUPTED):
                 state = state.answered(result, self.clock() - began)
@@ -218,23 +161,43 @@ class Runtime:
             for task in tasks:
                 task.cancel()
 
+    async def _answers(
+        self, tasks: dict[asyncio.Task[ToolResult], ToolCall], seconds: float | None
+    ) -> list[ToolResult]:
+        """Wait for the next answers and take their tasks out; when the time is over, answer all of them."""
+        done, _ = await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        results = {task: task.result() for task in tasks if task in done}
+        for task in results:
+            del tasks[task]
+        return list(results.values()) or await _abandon(tasks, OUT_OF_TIME)
+
+    def _startable(self, state: State, base: State) -> list[ToolCall]:
+        """The open calls that may start now: the first, with those beside it that run in parallel."""
+        if self._seconds_left(state, base) == 0.0:
+            return []
+        approved = dict(state.approvals)
+        ready = [
+            each for each in state.open_calls if each.problem or each.id in approved or not self._is(each, "approve")
+        ]
+        if self.limits.tool_calls is not None:
+            ready = ready[: max(0, self.limits.tool_calls - (state.counters.tool_calls - base.counters.tool_calls))]
+        if not ready or not self._is(ready[0], "parallel"):
+            return ready[:1]
+        return list(takewhile(lambda call: self._is(call, "parallel"), ready))
+
     async def _run(self, call: ToolCall, state: State) -> ToolResult:
         arguments = dict(state.approvals).get(call.id)
         if arguments is not None:
             call = replace(call, arguments=arguments)
-        if not self._listeners:
-            return await self._call_tool(call, state)
-        self._listeners.tell(ToolStarted(call))
-        result = await self._call_tool(call, state)
-        self._listeners.tell(ToolFinished(call, result))
+        self._listeners.tell(doors.ToolStarted(call))
+        result: ToolResult = await self._call_tool(call, state)
+        self._listeners.tell(doors.ToolFinished(call, result))
         return result
 
     async def _answer(self, call: ToolCall, state: State) -> ToolResult:
         tool = self._by_name.get(call.name)
-        if call.problem:
-            return ToolResult(call.id, call.name, call.problem, "error")
-        if tool is None:
-            return ToolResult(call.id, call.name, self._unknown(call.name), "error")
+        if tool is None or call.problem:
+            return ToolResult(call.id, call.name, call.problem or self._unknown(call.name), "error")
         try:
             return await tool.answer(call)
         except Exception as error:
@@ -254,41 +217,31 @@ class Runtime:
 
     def _check(self, state: State, base: State) -> State | None:
         """The State in which the run stops or is warned; None to plan on."""
-        reached = self.limits.reached(state.counters, base.counters)
-        if state.open_calls:
-            if reached and reached[0] in (StopReason.MAX_TOOL_CALLS, StopReason.MAX_SECONDS):
-                return state.stopped(*reached)
-            names = ", ".join(f"{call.name} ({call.id})" for call in state.open_calls)
-            return state.stopped(StopReason.PAUSED, f"waits for approval of {names}")
-        if reached:
-            return state.stopped(*reached)
+        stop = self.limits.reached(state.counters, base.counters)
         repeats = self.limits.repeats
-        if repeats is None or not state.calls:
-            return None
-        if repeated(state.ring, repeats):
-            return state.stopped(StopReason.REPETITION, f"{repeats} equal rounds in a row brought nothing new")
-        if not state.warned and repeated(state.ring, repeats - 1):
-            return state.warn(REPEATING)
-        return None
+        if state.open_calls and (stop is None or stop[0] not in (StopReason.MAX_TOOL_CALLS, StopReason.MAX_SECONDS)):
+            names = ", ".join(f"{call.name} ({call.id})" for call in state.open_calls)
+            stop = StopReason.PAUSED, f"waits for approval of {names}"
+        elif stop is None and repeats is not None and state.calls:
+            if repeated(state.ring, repeats):
+                stop = StopReason.REPETITION, f"{repeats} equal rounds in a row brought nothing new"
+            elif not state.warned and repeated(state.ring, repeats - 1):
+                return state.warn(REPEATING)
+        return state.stopped(*stop) if stop else None
 
     def _seconds_left(self, state: State, base: State) -> float | None:
-        if self.limits.seconds is None:
-            return None
-        return max(0.0, self.limits.seconds - (state.counters.seconds - base.counters.seconds))
-
-    def _out_of_time(self, state: State, base: State) -> bool:
-        return self._seconds_left(state, base) == 0.0
+        limit, used = self.limits.seconds, state.counters.seconds - base.counters.seconds
+        return None if limit is None else max(0.0, limit - used)
 
     def _told(self, state: State) -> State:
-        if self._listeners:
-            self._listeners.tell(StateMade(state))
+        self._listeners.tell(doors.StateMade(state))
         return state
 
 
 def _failed(error: ModelError) -> Decision:
     """A failed model call as a decision: the run ends as data, with what had arrived."""
     reply = ModelReply(text=error.partial, finish="error", request=error.request, notes=error.notes)
-    stop = _STOPS.get(error.kind, StopReason.ERROR)
+    stop = StopReason(_STOPS.get(error.kind, "error"))
     return Decision(reply, stop=stop, detail=str(error), error=error)
 
 

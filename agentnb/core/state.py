@@ -24,7 +24,6 @@ from agentnb.core.limits import RING, StopReason, round_digest
 from agentnb.core.messages import Message, ToolCall, ToolResult, Usage, unique_ids, user
 from agentnb.core.model import ModelReply, ModelRequest, Prompt
 from agentnb.core.planner import Decision
-from agentnb.core.tool import ToolSpec
 from agentnb.errors import RunError, UsageError
 from agentnb.text import clean, shorten
 
@@ -84,8 +83,7 @@ class State:
     def start(cls, goal: str) -> State:
         """The first State of a run: one user message."""
         first = user(goal)
-        assert first.content is not None
-        return cls(None, "start", first.content, (first,), Prompt((first,)), 1)
+        return cls(None, "start", clean(goal), (first,), Prompt((first,)), 1)
 
     # ── what the runtime does ────────────────────────────────────────────────────────────────────────────────────
 
@@ -100,20 +98,19 @@ class State:
             added = (reply.message(calls, decision.plain),)
         if decision.again:
             added = (*added, user(decision.again))
-        asked_again = decision.again is not None
-        return self._next(
-            "plan",
-            added,
-            counters=self._counted(reply, seconds),
-            calls=calls,
-            results=(),
-            decision=decision,
-            asks=self.asks + 1 if asked_again else 0,
-            stop=StopReason.ANSWER if decision.answer is not None else decision.stop,
-            answer=decision.answer,
-            value=decision.value,
-            detail=decision.detail,
-        )
+        stop = StopReason.ANSWER if decision.answer is not None else decision.stop
+        ending = {"stop": stop, "answer": decision.answer, "value": decision.value, "detail": decision.detail}
+        asks = self.asks + 1 if decision.again is not None else 0
+        counters = self._counted(reply, seconds)
+        round_ = {
+            "calls": calls,
+            "results": (),
+            "approvals": (),
+            "asks": asks,
+            "decision": decision,
+            "counters": counters,
+        }
+        return self._next("plan", added, **round_, **ending)
 
     def answered(self, result: ToolResult, seconds: float = 0.0, guarded: bool = True) -> State:
         """The next State after one open call got its result; the last one closes the round.
@@ -141,16 +138,11 @@ class State:
 
     def say(self, text: str) -> State:
         """A message of the person follows; calls still open are answered "not run"."""
-        return self.settled("The call was not run: the user went on with another message.")._next(
-            "say", (user(text),), calls=(), results=(), ring=(), warned=False, asks=0
-        )
-
-    def settled(self, reason: str, status: str = "not run") -> State:
-        """Every open call answered with this reason and status, so that the history is whole."""
-        state = self
+        state, reason = self, "The call was not run: the user went on with another message."
         for call in self.open_calls:
-            state = state.answered(ToolResult(call.id, call.name, reason, status))
-        return state
+            state = state.answered(ToolResult(call.id, call.name, reason, "not run"))
+        round_ = {"calls": (), "results": (), "approvals": ()}
+        return state._next("say", (user(text),), **round_, ring=(), warned=False, asks=0)
 
     def with_result(self, call_id: str, value: Any) -> State:
         """Answer an open call; or fork where that call was answered, with another result.
@@ -162,10 +154,9 @@ class State:
         Raises:
             UsageError: No call has that id.
         """
-        content = clean(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-        latest = self._round_of(call_id)
-        call = next(call for call in latest.calls if call.id == call_id)
-        result = ToolResult(call_id, call.name, content or "null", value=value, notes=("given by a person",))
+        content = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+        latest, call = self._owner(call_id)
+        result = ToolResult(call_id, call.name, clean(content) or "null", value=value, notes=("given by a person",))
         if call in latest.open_calls:
             return latest.answered(result)
         state = next(each for each in latest._upwards() if each.kind == "plan")
@@ -184,7 +175,7 @@ class State:
         Raises:
             UsageError: The call is not open.
         """
-        self._must_be_open(call_id)
+        self._owner(call_id, only_open=True)
         text = None if arguments is None else json.dumps(dict(arguments), ensure_ascii=False)
         return self._next("approve", (), approvals=(*self.approvals, (call_id, text)))
 
@@ -194,9 +185,9 @@ class State:
         Raises:
             UsageError: The call is not open.
         """
-        call = self._must_be_open(call_id)
+        name = self._owner(call_id, only_open=True)[1].name
         text = f"Denied by the user: {clean(reason)}" if reason else "Denied by the user."
-        return self.answered(ToolResult(call_id, call.name, text, "denied"))
+        return self.answered(ToolResult(call_id, name, text, "denied"))
 
     def at(self, step: int) -> State:
         """The State before step number `step` was planned; steps count from 1, so at(1) is the start.
@@ -204,24 +195,17 @@ class State:
         Raises:
             UsageError: The run has no such step.
         """
-        state: State | None = self
-        if step == self.counters.steps + 1 and not self.open_calls and self.stop is None:
+        if step == self.counters.steps + 1 and not self.open_calls and not self.finished:
             return self
-        while state is not None:
-            if state.kind == "plan" and state.counters.steps == step:
-                assert state.parent is not None
-                return state.parent
-            state = state.parent
-        raise UsageError(
-            f"this run has no step {step!r}", layer="state", remedy=f"Steps count from 1 to {self.counters.steps}."
-        )
+        found = next((s.parent for s in self._upwards() if s.kind == "plan" and s.counters.steps == step), None)
+        if found is None:
+            raise UsageError(f"no step {step!r}: this run's steps count from 1 to {self.counters.steps}", layer="state")
+        return found
 
     def continued(self) -> State:
         """This State, ready to be planned from: after a cut or refused text a "Go on." follows."""
-        last = self.prompt.items[self.end - 1] if self.end else None
-        if last is None or last.role != "assistant" or self.open_calls:
-            return self
-        return self.say("Go on.")
+        ends_in_text = self.prompt.items[self.end - 1].role == "assistant" and not self.open_calls
+        return self.say("Go on.") if ends_in_text else self
 
     # ── what there is to see ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -235,8 +219,8 @@ class State:
         """The calls of the newest round that have no result yet."""
         if len(self.results) == len(self.calls):
             return ()
-        answered = {result.call_id for result in self.results}
-        return tuple(call for call in self.calls if call.id not in answered)
+        done = {result.call_id for result in self.results}
+        return tuple(call for call in self.calls if call.id not in done)
 
     @property
     def usage(self) -> Usage:
@@ -259,29 +243,23 @@ class State:
     @property
     def steps(self) -> tuple[Step, ...]:
         """One Step per model call, oldest first."""
-        found: list[Step] = []
+        found: list[tuple[State, State]] = []
         for state in self.path():
             if state.kind == "plan":
-                found.append(Step(state, state))
-            elif found and state.calls and state.calls == found[-1].calls:
-                found[-1] = Step(found[-1].plan, state)
-        return tuple(found)
+                found.append((state, state))
+            elif found and state.calls and state.calls == found[-1][0].calls:
+                found[-1] = (found[-1][0], state)
+        return tuple(Step.between(*pair) for pair in found)
 
     @property
     def step(self) -> Step | None:
         """The newest Step; None before the first."""
-        state: State | None = self
-        while state is not None and state.kind != "plan":
-            state = state.parent
-        if state is None:
-            return None
-        return Step(state, self if self.calls == state.calls else state)
+        plan = next((state for state in self._upwards() if state.kind == "plan"), None)
+        return Step.between(plan, self if self.calls == plan.calls else plan) if plan else None
 
     def path(self) -> tuple[State, ...]:
         """Every State from the start to this one."""
-        states = list(self._upwards())
-        states.reverse()
-        return tuple(states)
+        return tuple([*self._upwards()][::-1])
 
     def table(self) -> list[dict[str, Any]]:
         """One plain dict per step: step, calls, results, tokens, cumulative_tokens, seconds."""
@@ -290,16 +268,9 @@ class State:
         for step in self.steps:
             tokens = step.usage.total if step.usage else None
             total = None if total is None or tokens is None else total + tokens
-            rows.append(
-                {
-                    "step": step.number,
-                    "calls": [f"{call.name}({call.arguments})" for call in step.calls],
-                    "results": [shorten(result.content) for result in step.results],
-                    "tokens": tokens,
-                    "cumulative_tokens": total,
-                    "seconds": round(step.seconds, 3),
-                }
-            )
+            row = {"step": step.number, "calls": [f"{call.name}({call.arguments})" for call in step.calls]}
+            row["results"] = [shorten(result.content) for result in step.results]
+            rows.append(row | {"tokens": tokens, "cumulative_tokens": total, "seconds": round(step.seconds, 3)})
         return rows
 
     def raise_for_stop(self) -> State:
@@ -310,31 +281,25 @@ class State:
         """
         if self.stop in (None, StopReason.ANSWER):
             return self
-        raise RunError(
-            f"{self.detail or 'stopped'} ({self.stop})",
-            remedy="Go on with agent.run(run), or look at run.steps.",
-            state=self,
-        )
+        what = f"{self.detail or 'stopped'} ({self.stop})"
+        raise RunError(what, remedy="Go on with agent.run(run), or look at run.steps.", state=self)
 
-    def request(
-        self,
-        tools: tuple[ToolSpec, ...] = (),
-        preamble: tuple[Message, ...] = (),
-        parameters: Mapping[str, Any] | None = None,
-        schema: Mapping[str, Any] | None = None,
-    ) -> ModelRequest:
-        """The request that asks a model what comes next; it shares the prompt, nothing is copied."""
-        return ModelRequest(preamble, self.prompt, self.end, tools, parameters or {}, schema)
+    def request(self, **fields: Any) -> ModelRequest:
+        """The request that asks a model what comes next; it shares the prompt, nothing is copied.
+
+        Args:
+            fields: The other fields of ModelRequest: preamble, specs, parameters, schema.
+        """
+        return ModelRequest(prompt=self.prompt, end=self.end, **fields)
 
     # ── values ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def __repr__(self) -> str:
         tokens = self.usage.total
-        parts = [f"step {self.counters.steps}", str(self.stop) if self.stop else f"after {self.kind}"]
-        if self.answer is not None:
-            parts.append(repr(shorten(self.answer, 60)))
-        parts.append("tokens unknown" if tokens is None else f"{tokens:,} tokens")
-        return f"<State: {' · '.join(parts)}>"
+        ended = "" if self.answer is None else f" · {shorten(self.answer, 60)!r}"
+        told = self.stop or f"after {self.kind}"
+        spent = "tokens unknown" if tokens is None else f"{tokens:,} tokens"
+        return f"<State: step {self.counters.steps} · {told}{ended} · {spent}>"
 
     def __eq__(self, other: object) -> bool:
         """Same history, decisions' outcome and counters; times and finishing order do not count."""
@@ -347,15 +312,13 @@ class State:
     def __hash__(self) -> int:
         return hash((self.goal, self.counters.steps, self.stop, self.answer))
 
-    def __copy__(self) -> State:
+    def __copy__(self, memo: object = None) -> State:
         return self
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> State:
-        return self
+    __deepcopy__ = __copy__
 
     def __reduce__(self) -> Any:
-        names = [name for name in self.__slots__ if name != "parent"]
-        return _restore, ([[getattr(state, name) for name in names] for state in self.path()],)
+        return _restore, ([[getattr(state, name) for name in _OWN] for state in self.path()],)
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -379,16 +342,11 @@ class State:
         return Counters(now.steps + 1, now.tool_calls, usage, cost, now.seconds + seconds)
 
     def _tool_messages(self, results: tuple[ToolResult, ...]) -> tuple[Message, ...]:
-        plain = self._plain()
-        by_id = {result.call_id: result for result in results}
+        plain = self.prompt.items[self.end - 1].plain
         return tuple(
-            Message("tool", by_id[call.id].content, call_id=call.id, name=call.name, plain=plain)
-            for call in self.calls
-            if call.id in by_id
+            Message("tool", result.content, call_id=result.call_id, name=result.name, plain=plain)
+            for result in _in_call_order(self.calls, results)
         )
-
-    def _plain(self) -> bool:
-        return self.prompt.items[self.end - 1].plain
 
     def _upwards(self) -> Iterator[State]:
         state: State | None = self
@@ -396,35 +354,28 @@ class State:
             yield state
             state = state.parent
 
-    def _round_of(self, call_id: str) -> State:
-        """The newest State of the round in which the call was made, with as many results as came in."""
-        for state in self._upwards():
-            if any(call.id == call_id for call in state.calls):
-                return state
-        raise UsageError(
-            f"this run has no call {call_id!r}", layer="state", remedy="run.steps[-1].calls holds the ids."
-        )
-
-    def _must_be_open(self, call_id: str) -> ToolCall:
-        for call in self.open_calls:
-            if call.id == call_id:
-                return call
-        raise UsageError(f"call {call_id!r} is not open", layer="state", remedy="run.open_calls holds those that are.")
+    def _owner(self, call_id: str, only_open: bool = False) -> tuple[State, ToolCall]:
+        """The newest State of the round in which a call was made, and the call."""
+        for state in [self] if only_open else self._upwards():
+            for call in state.open_calls if only_open else state.calls:
+                if call.id == call_id:
+                    return state, call
+        what = "open call" if only_open else "call"
+        raise UsageError(f"this run has no {what} {call_id!r}", layer="state", remedy="See run.open_calls, run.steps.")
 
     def _outcome(self) -> tuple[Any, ...]:
         return (self.goal, self.stop, self.answer, self.detail, self.counters, self.calls, self.approvals)
 
 
 _put = object.__setattr__
+_OWN = State.__slots__[1:]
 _OPEN_ENDED: dict[str, Any] = {"decision": None, "stop": None, "answer": None, "value": None, "detail": ""}
 
 
-def _restore(rows: list[list[Any]]) -> State:
-    names = [name for name in State.__slots__ if name != "parent"]
+def _restore(rows: list[list[Any]]) -> State | None:
     state: State | None = None
     for row in rows:
-        state = State(parent=state, **dict(zip(names, row, strict=True)))
-    assert state is not None
+        state = State(parent=state, **dict(zip(_OWN, row, strict=True)))
     return state
 
 
@@ -432,65 +383,50 @@ def _restore(rows: list[list[Any]]) -> State:
 class Step:
     """One model call and what came of it: a view of two States."""
 
-    plan: State = field(repr=False)
+    plan: State = field(repr=False, compare=False)
     """The State in which the planner decided."""
-    last: State = field(repr=False)
+    last: State = field(repr=False, compare=False)
     """The newest State of this step."""
+    number: int
+    """Counts from 1."""
+    decision: Decision
+    reply: ModelReply | None
+    """What the model answered; None when no model was asked."""
+    calls: tuple[ToolCall, ...]
+    """In the model's order."""
+    results: tuple[ToolResult, ...]
+    """In call order; shorter than `calls` while calls are open."""
+    usage: Usage | None
+    """Tokens of this step's model call; None when the provider said nothing."""
+    reasoning: str
+    """The model's reasoning, as far as the provider shows it."""
+    notes: tuple[str, ...]
+    """What a reader should know of this step."""
+    tool_versions: dict[str, str]
+    """Tool name to the version that ran."""
+    seconds: float = field(compare=False)
+    """Time in the model and the tools."""
 
-    @property
-    def number(self) -> int:
-        """Counts from 1."""
-        return self.plan.counters.steps
-
-    @property
-    def decision(self) -> Decision:
-        """What the planner decided."""
-        assert self.plan.decision is not None
-        return self.plan.decision
-
-    @property
-    def reply(self) -> ModelReply | None:
-        """What the model answered; None when no model was asked."""
-        return self.decision.reply
+    @classmethod
+    def between(cls, plan: State, last: State) -> Step:
+        """The Step that `plan` began and that has come as far as `last`."""
+        assert plan.decision is not None
+        assert plan.parent is not None
+        decision, reply = plan.decision, plan.decision.reply
+        results = tuple(_in_call_order(plan.calls, last.results))
+        reasoning = decision.reasoning or (reply.reasoning if reply else "")
+        notes = (*(reply.notes if reply else ()), *decision.notes)
+        versions = {result.name: result.version for result in results if result.version}
+        seconds = last.counters.seconds - plan.parent.counters.seconds
+        about = (reply, plan.calls, results, reply.usage if reply else None, reasoning, notes, versions, seconds)
+        return cls(plan, last, plan.counters.steps, decision, *about)
 
     @property
     def request(self) -> dict[str, Any] | None:
         """The exact JSON that was sent, rebuilt on demand."""
         return self.reply.request.json() if self.reply and self.reply.request else None
 
-    @property
-    def reasoning(self) -> str:
-        """The model's reasoning, as far as the provider shows it."""
-        return self.decision.reasoning or (self.reply.reasoning if self.reply else "")
 
-    @property
-    def calls(self) -> tuple[ToolCall, ...]:
-        """In the model's order."""
-        return self.plan.calls
-
-    @property
-    def results(self) -> tuple[ToolResult, ...]:
-        """In call order; shorter than `calls` while calls are open."""
-        by_id = {result.call_id: result for result in self.last.results}
-        return tuple(by_id[call.id] for call in self.calls if call.id in by_id)
-
-    @property
-    def usage(self) -> Usage | None:
-        """Tokens of this step's model call; None when the provider said nothing."""
-        return self.reply.usage if self.reply else None
-
-    @property
-    def seconds(self) -> float:
-        """Time in the model and the tools."""
-        before = self.plan.parent.counters.seconds if self.plan.parent else 0.0
-        return self.last.counters.seconds - before
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What a reader should know of this step."""
-        return (*(self.reply.notes if self.reply else ()), *self.decision.notes)
-
-    @property
-    def tool_versions(self) -> dict[str, str]:
-        """Tool name to the version that ran."""
-        return {result.name: result.version for result in self.results if result.version}
+def _in_call_order(calls: tuple[ToolCall, ...], results: tuple[ToolResult, ...]) -> list[ToolResult]:
+    by_id = {result.call_id: result for result in results}
+    return [by_id[call.id] for call in calls if call.id in by_id]

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agentnb.core.messages import Message, ToolCall, user
-from agentnb.core.planner import Example, ExampleStep
 from agentnb.errors import SettingsError
+from agentnb.instructions import Example, ExampleStep
 
 NO_REPEATS = (
     "Do not repeat a call that brought nothing new: after two such calls try another way, or answer with what you know."

@@ -8,9 +8,10 @@ from dataclasses import replace
 from agentnb.core.limits import StopReason
 from agentnb.core.messages import Message, ToolCall
 from agentnb.core.model import ModelReply
-from agentnb.core.planner import Ask, Decision, Instructions
+from agentnb.core.planner import Ask, Decision
 from agentnb.core.state import State
 from agentnb.core.tool import Tool
+from agentnb.instructions import Instructions
 from agentnb.planners.preamble import LANGUAGE, NO_REPEATS, example_messages, system_text
 
 CUT = "The reply was cut at the length limit, so this call was not run. Send a shorter call."
@@ -28,7 +29,8 @@ class ToolCallingPlanner:
         """Ask the model and read its reply."""
         preamble = self._preamble(ask.instructions, bool(tools))
         specs = tuple(tool.spec for tool in tools)
-        return read_reply(await ask(state.request(specs, preamble, ask.instructions.parameters)), state)
+        request = state.request(specs=specs, preamble=preamble, parameters=ask.instructions.parameters)
+        return read_reply(await ask(request), state)
 
     def _preamble(self, instructions: Instructions, with_tools: bool) -> tuple[Message, ...]:
         key = (instructions, with_tools)
