@@ -14,6 +14,7 @@ from itertools import islice
 
 from agentnb.core.messages import Message, ToolCall, ToolResult
 from agentnb.core.state import Step
+from agentnb.notebook.bounds import wanted
 from agentnb.notebook.words import outcome, parsed, spelled, usage_words, version_words
 
 _MESSAGE_BYTES = 40
@@ -36,6 +37,8 @@ class Part:
     """Shown closed, to be opened by the reader."""
     tail: bool = False
     """When it is cut, its end is what matters."""
+    words: bool = False
+    """Plain words, not something to be read letter by letter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,44 +61,55 @@ def step_sections(step: Step, name: str, most_calls: int) -> tuple[Section, ...]
     here = f"{name}.steps[{step.number - 1}]"
     calls = tuple(_call_section(step, index, here) for index in range(min(most_calls, len(step.calls))))
     more = len(step.calls) - len(calls)
-    rest = (Section("", (Part("more", f"{more:,} more calls, in {here}.calls and {here}.results"),)),) if more else ()
+    rest = _more_calls(more, here) if more else ()
     return (Section("", tuple(_before(step, here))), *calls, *rest, Section("", tuple(_after(step, here))))
 
 
-def deep_sections(step: Step, name: str, room: int) -> tuple[Section, ...]:
-    """The second and third depth: the messages that the step added, and the request if it fits into `room` bytes."""
-    here = f"{name}.steps[{step.number - 1}]"
+def _more_calls(number: int, here: str) -> tuple[Section, ...]:
+    return (Section("", (Part("more", f"{number:,} more calls, in {here}.calls and {here}.results", words=True),)),)
+
+
+def message_section(step: Step, name: str) -> Section:
+    """The second depth: what the step added to the conversation."""
     added = _added(step)
-    messages = Section(f"Messages added ({len(added)})", tuple(_message_part(m, name) for m in added), folded=True)
-    request = _request_part(step, here, room)
-    return tuple(
-        section
-        for section in (messages, Section("Request as sent", (request,) if request else (), folded=True))
-        if section.parts
+    return Section(f"Messages added ({len(added)})", tuple(_message_part(m, name) for m in added), folded=True)
+
+
+def request_section(step: Step, name: str, room: int) -> Section | None:
+    """The third depth: the request as sent if it fits into `room` bytes, else where it is; None when none was."""
+    if step.reply is None or step.reply.request is None:
+        return None
+    here = f"{name}.steps[{step.number - 1}].request"
+    if _is_short(step, room):
+        text = json.dumps(step.request, ensure_ascii=False, indent=2, default=repr)
+        if wanted(text, room) <= room:
+            return Section("Request as sent", (Part("JSON", text, here),), folded=True)
+    return Section(
+        "Request as sent", (Part("JSON", f"too long to show here, it is in {here}", words=True),), folded=True
     )
 
 
 def _before(step: Step, here: str) -> Iterator[Part]:
     before = step.plan.parent
     if before is not None and before.kind == "say":
-        yield Part("warned the model" if before.warned else "the user said", before.added[-1].content or "")
+        yield Part("warned the model" if before.warned else "the user said", before.added[-1].content or "", words=True)
     if step.reasoning:
         yield Part("reasoning", step.reasoning, f"{here}.reasoning", folded=True)
     if step.reply and step.reply.text and step.decision.answer != step.reply.text:
-        yield Part("said", step.reply.text, f"{here}.reply.text")
+        yield Part("said", step.reply.text, f"{here}.reply.text", words=True)
 
 
 def _after(step: Step, here: str) -> Iterator[Part]:
-    yield from (Part("note", note) for note in step.notes)
+    yield from (Part("note", note, words=True) for note in step.notes)
     if step.decision.detail:
-        yield Part("detail", step.decision.detail, f"{here}.decision.detail")
+        yield Part("detail", step.decision.detail, f"{here}.decision.detail", words=True)
     reply = step.reply
     if reply is None:
-        yield Part("model", "none was asked")
+        yield Part("model", "none was asked", words=True)
         return
-    yield Part("tokens", usage_words(reply.usage))
+    yield Part("tokens", usage_words(reply.usage), words=True)
     other = f", answered as {reply.answered_as}" if reply.answered_as not in ("", reply.model) else ""
-    yield Part("model", f"{reply.model or 'without a name'}{other} · finish reason {reply.finish}")
+    yield Part("model", f"{reply.model or 'without a name'}{other} · finish reason {reply.finish}", words=True)
 
 
 def _call_section(step: Step, index: int, here: str) -> Section:
@@ -126,7 +140,7 @@ def _result_parts(call: ToolCall, result: ToolResult, here: str) -> Iterator[Par
     if result.arguments is not None and _differ(call, result):
         yield Part("as cast", spelled(result.arguments), f"{here}.arguments")
     yield Part("result" if result.ok else result.status, result.content, f"{here}.content")
-    yield from (Part("note", note) for note in result.notes)
+    yield from (Part("note", note, words=True) for note in result.notes)
     if result.traceback:
         yield Part("traceback", _steady(result.traceback), f"{here}.traceback", folded=True, tail=True)
 
@@ -163,16 +177,6 @@ def _message_part(message: Message, name: str) -> Part:
     asked = [f"{call.name}({call.arguments})" for call in message.calls]
     said = [message.content] if message.content else []
     return Part(label, "\n".join([*said, *asked]), f"{name}.messages")
-
-
-def _request_part(step: Step, here: str, room: int) -> Part | None:
-    if step.reply is None or step.reply.request is None:
-        return None
-    if _is_short(step, room):
-        text = json.dumps(step.request, ensure_ascii=False, indent=2, default=repr)
-        if len(text) <= room:
-            return Part("JSON", text, f"{here}.request")
-    return Part("JSON", f"too long to show here, it is in {here}.request")
 
 
 def _is_short(step: Step, room: int) -> bool:

@@ -20,7 +20,7 @@ _WORDS = (False, True, False, False, False, False, False)
 _ROW_BYTES = 1_600
 _MOST_ROWS = 40
 _STEP_BYTES = 1_200
-_BARS = "Bars, from light to dark: cached input, fresh input, output, reasoning."
+_BARS = "Bars, from faint to strong: cached input, fresh input, output, reasoning."
 
 
 def final_html(state: State, limit: int, name: str, since: int, first: int) -> str:

@@ -21,7 +21,6 @@ _CODE = "background:rgba(128,128,128,.12);padding:.1em .3em;font-size:.92em"
 _QUIET = "opacity:.7"
 _CELL = "text-align:{};padding:.15em .7em .15em 0;white-space:nowrap"
 _SHORT = 96
-_PROSE = ("note", "tokens", "model", "finish reason", "more", "detail")
 
 
 def block(inner: str) -> str:
@@ -79,7 +78,7 @@ def _part(part: Part, room: int) -> str:
     label = f'<span style="{_QUIET}">{escaped(part.label)}</span>'
     if missing or not _is_short(text):
         return f'<div style="{_FIELD}">{label}{_long(text, missing, part.tail)}</div>'
-    value = escaped(text) if part.label in _PROSE else f'<code style="{_CODE}">{escaped(text)}</code>'
+    value = escaped(text) if part.words else f'<code style="{_CODE}">{escaped(text)}</code>'
     return f'<div style="{_FIELD}">{label} {value if text else "(empty)"}</div>'
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from agentnb.core.state import Step
 from agentnb.notebook import render_html, render_text
-from agentnb.notebook.account import deep_sections, step_sections
+from agentnb.notebook.account import message_section, request_section, step_sections
 from agentnb.notebook.words import step_line
 
 _CALL_BYTES = 1_500
 _REQUEST_BYTES = 4_000
+_POINTER_BYTES = 200
 
 
 def step_details(step: Step, limit: int, name: str, room: int) -> str:
@@ -23,9 +24,16 @@ def step_details(step: Step, limit: int, name: str, room: int) -> str:
     line = render_html.lead(step_line(step))
     if not room:
         return f"<div>{line}</div>"
-    shallow = step_sections(step, name, _most_calls(limit))
-    deep = deep_sections(step, name, min(_REQUEST_BYTES, limit // 4))
-    return render_html.details(line, render_html.draw_sections((*shallow, *deep), room))
+    request = _request(step, name, min(_REQUEST_BYTES, room // 3))
+    left = max(1, room - len(request))
+    added = render_html.draw_sections([message_section(step, name)], left // 4)
+    shallow = render_html.draw_sections(step_sections(step, name, _most_calls(limit)), max(1, left - len(added)))
+    return render_html.details(line, shallow + added + request)
+
+
+def _request(step: Step, name: str, room: int) -> str:
+    section = request_section(step, name, room)
+    return render_html.draw_sections([section], max(room, _POINTER_BYTES)) if section else ""
 
 
 def step_text(step: Step, limit: int, name: str, room: int) -> str:
