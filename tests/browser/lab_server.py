@@ -1,0 +1,248 @@
+"""JupyterLab for tests: a server of its own on a free loopback port, and a notebook opened in a browser page.
+
+Nothing here waits for a fixed time: it waits for a state of the kernel, of the notebook's model or of the page.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import nbformat
+
+SECONDS = 30
+TOKEN = "for-tests-on-the-loopback"
+KERNEL = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
+SETTINGS = {
+    "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False, "doNotDisturbMode": True},
+    "notebook-extension/tracker": {"recordTiming": True},
+}
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+class LabServer:
+    """A JupyterLab server whose settings, notebooks and log lie in `folder`; `stop` it always."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / "work"
+        self.folder.mkdir()
+        self.log = folder / "server.log"
+        self.url = f"http://127.0.0.1:{free_port()}"
+        self._configure(folder)
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                self._command(),
+                cwd=self.folder,
+                env=self._environment(folder),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        self._wait()
+
+    def _command(self) -> list[str]:
+        options = {
+            "ServerApp.port": self.url.rpartition(":")[2],
+            "ServerApp.port_retries": "0",
+            "ServerApp.ip": "127.0.0.1",
+            "ServerApp.root_dir": str(self.folder),
+            "ServerApp.password": "",
+            "IdentityProvider.token": TOKEN,
+            "LabApp.check_for_updates_class": "jupyterlab.NeverCheckForUpdate",
+        }
+        command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--expose-app-in-browser", "--allow-root"]
+        return command + [f"--{name}={value}" for name, value in options.items()]
+
+    def _environment(self, folder: Path) -> dict[str, str]:
+        own = {
+            "JUPYTER_CONFIG_DIR": "config",
+            "JUPYTER_DATA_DIR": "data",
+            "JUPYTER_RUNTIME_DIR": "runtime",
+            "JUPYTERLAB_SETTINGS_DIR": "settings",
+            "JUPYTERLAB_WORKSPACES_DIR": "workspaces",
+            "IPYTHONDIR": "ipython",
+            "AGENTNB_CACHE": "no-weights",
+        }
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("OPENAI_", "AGENTNB_"))}
+        return {**kept, **{name: str(folder / value) for name, value in own.items()}}
+
+    def _configure(self, folder: Path) -> None:
+        for name, values in SETTINGS.items():
+            path = folder / "settings" / "@jupyterlab" / f"{name}.jupyterlab-settings"
+            path.parent.mkdir(parents=True)
+            path.write_text(json.dumps(values))
+
+    def _wait(self) -> None:
+        end = time.monotonic() + SECONDS
+        while time.monotonic() < end and self.process.poll() is None:
+            try:
+                self.ask("/api/status")
+                return
+            except OSError:
+                time.sleep(0.1)  # the server offers nothing to wait on
+        self.stop()
+        raise RuntimeError(self.log.read_text(errors="replace")[-4000:])
+
+    def ask(self, path: str, method: str = "GET") -> Any:
+        """Ask the server's own interface and return the JSON answer, None for an empty one."""
+        request = urllib.request.Request(self.url + path, method=method, headers={"Authorization": f"token {TOKEN}"})
+        with urllib.request.urlopen(request, timeout=SECONDS) as answer:
+            content = answer.read()
+        return json.loads(content) if content else None
+
+    def write(self, name: str, cells: Sequence[str]) -> str:
+        """A notebook with these code cells; returns its name."""
+        notebook = nbformat.v4.new_notebook(metadata={"kernelspec": KERNEL})
+        notebook.cells = [nbformat.v4.new_code_cell(cell) for cell in cells]
+        nbformat.write(notebook, self.folder / name)
+        return name
+
+    def end_kernels(self) -> None:
+        """Shut every kernel down."""
+        for kernel in self.ask("/api/kernels"):
+            self.ask(f"/api/kernels/{kernel['id']}", "DELETE")
+
+    def stop(self) -> None:
+        """End the server with everything that it started."""
+        try:
+            os.killpg(self.process.pid, signal.SIGTERM)
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+        except ProcessLookupError:
+            pass
+
+
+def free_port() -> int:
+    """A port that nobody uses now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class OpenNotebook:
+    """A notebook open in JupyterLab, in one browser page.
+
+    Args:
+        browser: A browser of playwright.
+        server: Where the notebook lies.
+        name: Its file name.
+    """
+
+    def __init__(self, browser: Any, server: LabServer, name: str) -> None:
+        self.server = server
+        self.path = server.folder / name
+        self.errors: list[str] = []
+        """What the page logged as an error, and what it raised."""
+        self.page = browser.new_page(viewport={"width": 1200, "height": 1600})
+        self.page.set_default_timeout(SECONDS * 1000)
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on("console", self._heard)
+        self.page.goto(f"{server.url}/lab?reset&token={TOKEN}")
+        self.page.wait_for_function("window.jupyterapp && document.querySelector('#jp-main-dock-panel')")
+        self.run_command("docmanager:open", path=name)
+        self._wait_until_ready()
+
+    def _heard(self, message: Any) -> None:
+        if message.type == "error":
+            self.errors.append(f"{message.text} ({message.location.get('url', '')})")
+
+    def _wait_until_ready(self) -> None:
+        self.page.wait_for_function(
+            """async name => {
+                const panel = jupyterapp.shell.currentWidget;
+                if (panel?.context?.path !== name) return false;
+                await panel.context.ready;
+                await panel.revealed;
+                await panel.sessionContext.ready;
+                return panel.sessionContext.session?.kernel?.status === 'idle';
+            }""",
+            arg=self.path.name,
+        )
+
+    def run_command(self, name: str, **arguments: Any) -> None:
+        """Execute a command of JupyterLab and wait for it."""
+        self.page.evaluate(
+            "([name, options]) => jupyterapp.commands.execute(name, options).then(() => null)", [name, arguments]
+        )
+
+    def start_all(self) -> None:
+        """Run All, without waiting for the end."""
+        self.page.evaluate("() => { jupyterapp.commands.execute('notebook:run-all-cells'); }")
+
+    def run_all(self) -> None:
+        """Run All, to the end."""
+        self.start_all()
+        self.wait_for_cells()
+
+    def wait_for_cells(self) -> None:
+        """Wait until no cell runs or waits, and the kernel is idle."""
+        self.page.wait_for_function(
+            """() => {
+                const panel = jupyterapp.shell.currentWidget;
+                const cells = [...panel.content.widgets].filter(cell => cell.model.type === 'code');
+                return panel.sessionContext.session.kernel.status === 'idle'
+                    && cells.every(cell => cell.model.executionState !== 'running' && cell.promptNode?.textContent !== '[*]:')
+                    && cells.some(cell => cell.model.executionCount !== null);
+            }"""
+        )
+
+    def interrupt(self) -> None:
+        """Interrupt the kernel, as its button does."""
+        self.page.evaluate("() => jupyterapp.shell.currentWidget.sessionContext.session.kernel.interrupt()")
+
+    def cell(self, number: int) -> Any:
+        """The page's element of a cell; cells count from 0."""
+        return self.page.locator(".jp-Notebook-cell").nth(number)
+
+    def counts(self) -> list[int | None]:
+        """The execution count of every code cell."""
+        return [cell["execution_count"] for cell in self.model() if cell["cell_type"] == "code"]
+
+    def outputs(self, number: int) -> list[dict[str, Any]]:
+        """The outputs of a cell in the notebook's model."""
+        return self.model()[number]["outputs"]
+
+    def ended(self, number: int) -> float:
+        """When the kernel ended a cell, in seconds since the epoch."""
+        timing = self.model()[number]["metadata"]["execution"]
+        return datetime.fromisoformat(timing["shell.execute_reply"]).timestamp()
+
+    def model(self) -> list[dict[str, Any]]:
+        """Every cell as the notebook would save it."""
+        return self.page.evaluate("() => jupyterapp.shell.currentWidget.context.model.toJSON().cells")
+
+    def save(self) -> dict[str, Any]:
+        """Save and return what the file holds now."""
+        self.run_command("docmanager:save")
+        return json.loads(self.path.read_text("utf-8"))
+
+    def picture(self, path: Path) -> None:
+        """A screenshot of the page."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.page.screenshot(path=str(path))
+
+    def close(self) -> None:
+        """Close the page and shut the kernel down."""
+        self.page.close()
+        self.server.end_kernels()
