@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Any
 
 from pydantic import ValidationError
@@ -21,6 +22,10 @@ from agentnb.tools.schema import REQUIRED, Parameters
 
 MAX_ERROR_CHARACTERS = 1_000
 _SHOWN_PROBLEMS = 8
+_SHOWN_NOTES = 20
+_MANY = 1_000
+_EXACT = 2**53
+"""Whole floats up to here are exact."""
 _ESCAPE = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})|\\')
 _WHOLE = re.compile(r"\s*[+-]?\d{1,4000}\s*")
 _TRUE = {"true", "yes", "on", "1"}
@@ -64,7 +69,7 @@ class _Reading:
     def read(self, text: str) -> tuple[dict[str, Any], tuple[str, ...]]:
         try:
             values = self._fit(self._known(self._object(text)))
-            return self._validated(values), tuple(self.notes)
+            return self._validated(values), tuple(_few(self.notes))
         except RecursionError as error:
             raise self._error("the arguments are nested too deeply") from error
 
@@ -141,7 +146,7 @@ class _Reading:
         try:
             cast: dict[str, Any] = self.parameters.validator.validate_json(text, strict=False)
         except ValidationError as error:
-            self.problems += _told(error)
+            self.problems += _told(error if error.error_count() <= _MANY else self._fewer(values, error))
             return {}
         except Exception as error:  # a validator of the user's own types may raise anything
             self.problems.append(f"{type(error).__name__}: {shorten(str(error), 200)}")
@@ -152,6 +157,14 @@ class _Reading:
             if _differs(values[name], value)
         ]
         return cast
+
+    def _fewer(self, values: dict[str, Any], error: ValidationError) -> ValidationError:
+        """The problems of the first items alone: to list a hundred thousand would hold the loop for seconds."""
+        try:
+            self.parameters.validator.validate_json(json.dumps(_first_items(values)), strict=False)
+        except ValidationError as fewer:
+            return fewer
+        return error
 
     def _error(self, text: str) -> ToolArgumentError:
         remedy = "The tool was not run. Correct the arguments and call it again."
@@ -200,7 +213,8 @@ class Fitting:
         for branch in schema.get("anyOf") or schema.get("oneOf") or (schema,):
             changed = _cast(value, self._resolved(branch))
             if changed is not _MISSING and self.accepts(changed, branch):
-                self.notes.append(f"{path}: {_short(value)} → {_short(changed)}")
+                told = len(self.notes) < _SHOWN_NOTES
+                self.notes.append(f"{path}: {_short(value)} → {_short(changed)}" if told else "")
                 return changed
         return value
 
@@ -257,7 +271,8 @@ def _whole(value: Any) -> Any:
         return int(value)
     if isinstance(value, str):
         value = _decoded(value)
-    return int(value) if isinstance(value, float) and value.is_integer() else _MISSING
+    exact = isinstance(value, float) and value.is_integer() and abs(value) <= _EXACT
+    return int(value) if exact else _MISSING
 
 
 def _yes_or_no(value: Any) -> Any:
@@ -291,16 +306,28 @@ def _json_type(value: Any) -> str:
 
 def _told(error: ValidationError) -> Iterable[str]:
     """One line per problem: field, what was expected, the shortened value."""
-    found = error.errors(include_url=False, include_context=False)
-    for each in found[:_SHOWN_PROBLEMS]:
+    for each in error.errors(include_url=False, include_context=False)[:_SHOWN_PROBLEMS]:
         field = ".".join(str(part) for part in each["loc"]).lstrip("*")
         if each["type"] == "missing":
             yield f"{field} is missing"
             continue
-        expected = shorten(each["msg"].removeprefix("Input should be "), 300)
-        yield f"{shorten(field)}={_short(each['input'])}, expected {expected}"
-    if len(found) > _SHOWN_PROBLEMS:
-        yield f"and {len(found) - _SHOWN_PROBLEMS} more problems"
+        wanted = shorten(each["msg"].replace("Input should be ", "expected ", 1), 300)
+        yield f"{shorten(field)}={_short(each['input'])}, {wanted}"
+    if error.error_count() > _SHOWN_PROBLEMS:
+        yield f"and {error.error_count() - _SHOWN_PROBLEMS:,} more problems"
+
+
+def _first_items(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_first_items(each) for each in value[:_SHOWN_NOTES]]
+    if isinstance(value, dict):
+        return {name: _first_items(each) for name, each in islice(value.items(), _MANY)}
+    return value
+
+
+def _few(lines: list[str]) -> list[str]:
+    more = len(lines) - _SHOWN_NOTES
+    return lines if more <= 0 else [*lines[:_SHOWN_NOTES], f"and {more:,} more changes"]
 
 
 def _short(value: Any, limit: int = 60) -> str:

@@ -16,6 +16,7 @@ from agentnb.tools.tool import tool
 _MOST_CHARACTERS = 500
 _MOST_BITS = 10_000
 _MOST_FACTORIAL = 1_000
+_EXPECTED = (ArithmeticError, SyntaxError, ValueError, TypeError, RecursionError, MemoryError)
 _SIGNS = str.maketrans({"×": "*", "·": "*", "÷": "/", "−": "-", "–": "-", "^": "**", "²": "**2", "³": "**3", "\n": " "})
 
 
@@ -83,8 +84,8 @@ def _tidy(value: Any) -> int | float:
     return int(rounded) if rounded.is_integer() and abs(rounded) < 1e15 else rounded
 
 
-def _bounded(value: Any) -> Any:
-    if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+def _bounded(value: int) -> int:
+    if value.bit_length() > _MOST_BITS:
         raise ValueError("the result is too large")
     return value
 
@@ -103,7 +104,8 @@ def _factorial(number: Any) -> int:
 
 
 def _multiply(left: Any, right: Any) -> Any:
-    return _bounded(left * right)
+    product = left * right
+    return _bounded(product) if isinstance(product, int) else product
 
 
 _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
@@ -117,6 +119,7 @@ _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
     ast.USub: operator.neg,
     ast.UAdd: operator.pos,
 }
+_MATH = ("sqrt", "floor", "ceil", "exp", "log", "log10", "log2", "sin", "cos", "tan", "degrees", "radians")
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{each.__name__: each for each in (abs, round, min, max)},
     **{

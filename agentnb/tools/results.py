@@ -50,8 +50,11 @@ def result_text(value: Any, limit: int) -> tuple[str, tuple[str, ...]]:
     Returns:
         Text of 1 to `limit` characters, and notes on what was left out or written otherwise.
     """
-    if type(value) is str:
+    kind = type(value)
+    if kind is str:
         return readable(value, limit)
+    if (kind is int and value.bit_length() < 64) or (kind is float and math.isfinite(value)):
+        return repr(value), ()
     text, notes = _described(value, limit)
     text, cut = readable(text, limit)
     return text, tuple(dict.fromkeys((*notes, *cut)))

@@ -151,6 +151,7 @@ def read_docstring(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
     parts = [doc.short_description or "", doc.long_description or ""]
     for returned in doc.many_returns:
         parts.append(f"Returns: {returned.description or returned.type_name or ''}")
+    parts += [f"Example: {each.snippet or ''}{each.description or ''}" for each in doc.examples]
     told = {each.arg_name.lstrip("*"): " ".join((each.description or "").split()) for each in doc.params}
     return "\n".join(part.strip() for part in parts if part.strip()), told
 
@@ -178,7 +179,10 @@ def lint(tool: Tool) -> tuple[str, ...]:
 
 def is_unbound(function: Callable[..., Any]) -> bool:
     """Whether this is a method as it stands in a class body: its first parameter is `self`."""
-    return inspect.isfunction(function) and next(iter(inspect.signature(function).parameters), "") == "self"
+    if not inspect.isfunction(function) or function.__code__.co_varnames[:1] != ("self",):
+        return False
+    home = function.__qualname__.rpartition(".")[0]
+    return bool(home) and not home.endswith("<locals>")
 
 
 def inner_function(function: Callable[..., Any]) -> Callable[..., Any]:

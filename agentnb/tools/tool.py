@@ -173,7 +173,9 @@ class Tool:
 
     def __get__(self, owner: Any, kind: type | None = None) -> Tool:
         """A tool made of a method in a class body binds to its object, as the method would."""
-        return self._copied(self.options, MethodType(self.function, owner)) if self._unbound and owner else self
+        if owner is None or not self._unbound:
+            return self
+        return self._copied(self.options, MethodType(self.function, owner))
 
     def _copied(self, options: ToolOptions, function: Callable[..., Any] | None = None) -> Tool:
         copy = object.__new__(Tool)
@@ -319,8 +321,7 @@ def _kept(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _advice(error: BaseException, in_thread: bool) -> str:
-    if isinstance(error, EOFError) or type(error).__name__ == "StdinNotImplementedError":
+    text = str(error) if isinstance(error, Exception) else ""
+    if isinstance(error, EOFError) or "stdin" in type(error).__name__.lower() or "reading from stdin" in text:
         return NO_INPUT
-    known = isinstance(error, RuntimeError | ValueError) or type(error).__name__ == "ProgrammingError"
-    text = str(error) if known else ""
     return WRONG_THREAD if in_thread and any(words in text for words in _THREAD_WORDS) else ""
