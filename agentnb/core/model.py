@@ -68,13 +68,10 @@ class ModelRequest:
 
     def json(self) -> dict[str, Any]:
         """The request in chat-completions form: what a model without a wire of its own was asked."""
-        more = {"tools": self.tools} if self.specs else {}
-        return {
-            "messages": self.messages,
-            **self.parameters,
-            **more,
-            **({"schema": self.schema} if self.schema else {}),
-        }
+        body: dict[str, Any] = {"messages": self.messages, **self.parameters}
+        if self.specs:
+            body["tools"] = self.tools
+        return body if self.schema is None else {**body, "schema": self.schema}
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,9 +145,7 @@ doors: list[Door] = []
 """The doors that stand open now, outermost first."""
 
 
-async def ask(
-    model: Model, request: ModelRequest, on_delta: OnDelta | None = None, inner: Sequence[Door] | None = None
-) -> ModelReply:
+async def ask(model: Model, request: ModelRequest, on_delta: OnDelta | None = None, inner: Any = None) -> ModelReply:
     """Ask a model once, through every open door; every model call of the product comes through here.
 
     `inner` is for the doors themselves: those that are still to pass.

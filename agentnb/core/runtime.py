@@ -67,10 +67,8 @@ class Runtime:
         self.limits = limits or Limits()
         self.clock = clock
         self._by_name = {tool.spec.name: tool for tool in self.tools}
-        if len(self._by_name) < len(self.tools):
-            names = [tool.spec.name for tool in self.tools]
-            twice = next(name for name in names if names.count(name) > 1)
-            raise ToolDefinitionError(f"two tools are named {twice!r}", remedy="Give one of them another name.")
+        if twice := [tool.spec.name for tool in self.tools if self._by_name[tool.spec.name] is not tool]:
+            raise ToolDefinitionError(f"two tools are named {twice[0]!r}", remedy="Give one of them another name.")
         self._listeners = doors.Listeners([each for each in middleware if not doors.is_middleware(each)])
         wrapping = [each for each in middleware if doors.is_middleware(each)]
         self._before = doors.overriding(wrapping, "before")
@@ -121,8 +119,7 @@ class Runtime:
         except TimeoutError:
             if not deadline.expired():
                 raise
-            detail = f"stopped after {self.limits.seconds} seconds, in a model call"
-            decision = Decision(stop=StopReason.MAX_SECONDS, detail=detail)
+            decision = Decision(stop=StopReason.MAX_SECONDS, detail="the time limit was reached in a model call")
         return state.planned(decision, self.clock() - began)
 
     async def _call_model(self, request: ModelRequest) -> ModelReply:
@@ -241,8 +238,7 @@ class Runtime:
 def _failed(error: ModelError) -> Decision:
     """A failed model call as a decision: the run ends as data, with what had arrived."""
     reply = ModelReply(text=error.partial, finish="error", request=error.request, notes=error.notes)
-    stop = StopReason(_STOPS.get(error.kind, "error"))
-    return Decision(reply, stop=stop, detail=str(error), error=error)
+    return Decision(reply, stop=StopReason(_STOPS.get(error.kind, "error")), detail=str(error), error=error)
 
 
 async def _abandon(tasks: dict[asyncio.Task[ToolResult], ToolCall], reason: str) -> list[ToolResult]:

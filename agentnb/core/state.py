@@ -101,16 +101,8 @@ class State:
         stop = StopReason.ANSWER if decision.answer is not None else decision.stop
         ending = {"stop": stop, "answer": decision.answer, "value": decision.value, "detail": decision.detail}
         asks = self.asks + 1 if decision.again is not None else 0
-        counters = self._counted(reply, seconds)
-        round_ = {
-            "calls": calls,
-            "results": (),
-            "approvals": (),
-            "asks": asks,
-            "decision": decision,
-            "counters": counters,
-        }
-        return self._next("plan", added, **round_, **ending)
+        round_ = {"calls": calls, "results": (), "approvals": (), "asks": asks, "decision": decision}
+        return self._next("plan", added, counters=self._counted(reply, seconds), **round_, **ending)
 
     def answered(self, result: ToolResult, seconds: float = 0.0, guarded: bool = True) -> State:
         """The next State after one open call got its result; the last one closes the round.
@@ -305,9 +297,7 @@ class State:
         """Same history, decisions' outcome and counters; times and finishing order do not count."""
         if self is other:
             return True
-        if not isinstance(other, State):
-            return NotImplemented
-        return self._outcome() == other._outcome() and self.messages == other.messages
+        return isinstance(other, State) and self._outcome() == other._outcome() and self.messages == other.messages
 
     def __hash__(self) -> int:
         return hash((self.goal, self.counters.steps, self.stop, self.answer))
@@ -360,8 +350,8 @@ class State:
             for call in state.open_calls if only_open else state.calls:
                 if call.id == call_id:
                     return state, call
-        what = "open call" if only_open else "call"
-        raise UsageError(f"this run has no {what} {call_id!r}", layer="state", remedy="See run.open_calls, run.steps.")
+        what = f"this run has no {'open ' if only_open else ''}call {call_id!r}"
+        raise UsageError(what, layer="state", remedy="run.open_calls and run.steps hold the calls.")
 
     def _outcome(self) -> tuple[Any, ...]:
         return (self.goal, self.stop, self.answer, self.detail, self.counters, self.calls, self.approvals)
@@ -410,14 +400,13 @@ class Step:
     @classmethod
     def between(cls, plan: State, last: State) -> Step:
         """The Step that `plan` began and that has come as far as `last`."""
-        assert plan.decision is not None
-        assert plan.parent is not None
-        decision, reply = plan.decision, plan.decision.reply
+        decision: Any = plan.decision
+        before, reply = plan.parent or plan, decision.reply
         results = tuple(_in_call_order(plan.calls, last.results))
         reasoning = decision.reasoning or (reply.reasoning if reply else "")
         notes = (*(reply.notes if reply else ()), *decision.notes)
         versions = {result.name: result.version for result in results if result.version}
-        seconds = last.counters.seconds - plan.parent.counters.seconds
+        seconds = last.counters.seconds - before.counters.seconds
         about = (reply, plan.calls, results, reply.usage if reply else None, reasoning, notes, versions, seconds)
         return cls(plan, last, plan.counters.steps, decision, *about)
 

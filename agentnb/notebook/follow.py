@@ -32,7 +32,7 @@ class CellRun:
         self.magics = magics
         self.agent = agent
         self.out = out
-        self.displays = StepDisplays(show)
+        self.displays = StepDisplays(start, show, out or "run")
         self.stopped = False
         self._task: asyncio.Task[Any] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None

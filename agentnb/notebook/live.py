@@ -16,11 +16,9 @@ from typing import Any
 
 from agentnb.core.middleware import Event, StateMade, StepStarted, Streamed, ToolFinished, ToolStarted
 from agentnb.core.state import State
-from agentnb.notebook.render import Block, Budget, final_block, step_block
+from agentnb.notebook.render import SHOWN_STEPS, Block, Budget, final_block, step_block
 from agentnb.text import plain
 
-STEPS_SHOWN = 40
-"""A front end shows only the first 50 outputs of a cell; later steps stand inside the final display."""
 _TICK_SECONDS = 0.15
 _TAIL = 3_000
 _VIEW = "application/vnd.jupyter.widget-view+json"
@@ -31,10 +29,12 @@ class StepDisplays:
 
     wants_deltas = False
 
-    def __init__(self, depth: str = "steps") -> None:
+    def __init__(self, start: State, depth: str = "steps", name: str = "run") -> None:
         self.depth = depth
+        self.name = name
         self.budget = Budget()
         self.shown = 0
+        self.since = start.counters.steps - bool(start.open_calls)
 
     def __call__(self, event: Event) -> None:
         """Show what the event finished."""
@@ -45,23 +45,23 @@ class StepDisplays:
 
     def end(self, state: State) -> None:
         """Show how the run ended, with the step that was under way and those that found no room."""
-        if state.open_calls and self.depth == "steps":
+        if state.open_calls and self.depth == "steps":  # cut short, or waiting for a person
             self._show_step(state)
         if self.depth != "none":
-            publish(final_block(state, self.budget, self.shown))
+            publish(final_block(state, self.budget, self.shown, self.name, self.since))
 
     def _show_step(self, state: State) -> None:
-        if self.shown >= STEPS_SHOWN or state.step is None:
-            return
-        self.shown += 1
-        publish(step_block(state.step, self.budget))
+        step = state.step
+        if self.shown < SHOWN_STEPS and step is not None and step.number > self.since:
+            self.shown += 1
+            publish(step_block(step, self.budget, self.name))
 
 
 def publish(block: Block) -> None:
     """One display of one finished piece, for every front end and for plain text."""
     from IPython.display import display
 
-    display({"text/html": block.html, "text/plain": block.text}, metadata=block.metadata, raw=True)
+    display(block.bundle, metadata=block.metadata, raw=True)
 
 
 class ControlBar:
