@@ -124,7 +124,7 @@ async def cancel_when(started: asyncio.Event, runtime: Runtime, state: State | s
 
 def check_state(state: State) -> None:
     """Whatever is done next with this State, no model is sent a broken conversation."""
-    whole = state.settled("not run")
+    whole = state.say("next")
     check_wire([message.wire for message in whole.messages])
     check_wire(whole.request().messages)
     if not state.open_calls:
