@@ -22,6 +22,8 @@ T = TypeVar("T")
 
 _CELL = re.compile(r"get_ipython\(\)\.run_cell_magic\('agent', ")
 _RESUME = re.compile(r"get_ipython\(\)\.run_line_magic\('agent', 'resume\b")
+_EMPTY = re.compile(r"^(get_ipython\(\)\.run_cell_magic\('(?:agent|tool)', .*, )''\)")
+"""A cell without a body: IPython would refuse it with an error that test runs of notebooks don't see."""
 AWAITED = "agent_awaited"
 """The hidden twin of the magic, which returns a coroutine."""
 
@@ -29,6 +31,8 @@ AWAITED = "agent_awaited"
 def await_agent_cells(lines: list[str]) -> list[str]:
     """The transformed lines, with a call of the agent magic turned into an awaited one."""
     shell = get_ipython()
+    if len(lines) == 1:
+        lines = [_EMPTY.sub(r"\1'\\n')", lines[0])]
     if shell is None or not shell.autoawait or _inside_a_magic():
         return lines
     return [_awaited(line) for line in lines]

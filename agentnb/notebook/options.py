@@ -28,9 +28,9 @@ def parse(magic: Any, line: str) -> Any:
     try:
         options = parse_argstring(magic, line)
     except IPythonUsageError as error:
-        raise UsageError(f"%%agent: {error}", remedy="%%agent? shows every option.") from error
+        raise UsageError(f"%%agent: {error}", remedy="%%agent? shows every option.") from None
     except ValueError as error:
-        raise UsageError(f"%%agent: {error} in {line!r}", remedy="Close the quote.") from error
+        raise UsageError(f"%%agent: {error} in {line!r}", remedy="Close the quote.") from None
     if options.show not in SHOW:
         raise UsageError(f"--show {options.show!r} is not known", remedy=f"Use one of {', '.join(SHOW)}.")
     if options.out and not options.out.isidentifier():
