@@ -13,10 +13,10 @@ from fakes import FunctionTool, add, collect, runtime_for, several
 from agentnb.core.messages import Message, ToolCall, Usage, user
 from agentnb.core.middleware import Streamed
 from agentnb.core.model import Delta, ModelReply, ModelRequest, Prompt, ask, doors
-from agentnb.core.planner import Instructions
 from agentnb.core.state import State
 from agentnb.core.tool import ToolSpec
 from agentnb.errors import ModelError, RecordingError, SettingsError, UsageError
+from agentnb.instructions import Instructions
 from agentnb.models.scripted import ScriptedModel, calls
 from agentnb.records.recording import Recording, recording, stop_recording, use_recording
 
