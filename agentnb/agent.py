@@ -23,7 +23,7 @@ from agentnb.core.middleware import StateMade
 from agentnb.core.planner import Planner
 from agentnb.core.runtime import Runtime
 from agentnb.core.state import State
-from agentnb.errors import AgentInterrupted, SettingsError
+from agentnb.errors import AgentInterrupted, RunCancelled, SettingsError
 from agentnb.instructions import Example, Instructions
 from agentnb.models.catalog import as_model
 from agentnb.planners.preamble import to_example
@@ -93,13 +93,16 @@ class Agent:
             raise AgentInterrupted(_interrupted(kept.state), kept.state) from error
 
     async def arun(self, start: str | State, *, limits: Limits | None = None) -> State:
-        """The same as `run`, awaited. A cancelled task gets its CancelledError, with the run so far as its `state`."""
+        """The same as `run`, awaited.
+
+        Raises:
+            RunCancelled: The task was cancelled; a CancelledError whose `state` is the run so far.
+        """
         kept = _Kept(_as_state(start))
         try:
             return await bridge.together(self._follow(kept, limits))
         except asyncio.CancelledError as error:
-            error.state = kept.state  # type: ignore[attr-defined]
-            raise
+            raise RunCancelled(kept.state) from error
 
     def steps(self, start: str | State, *, limits: Limits | None = None) -> Iterator[State]:
         """Each State as it is made, from a plan, a tool's answer or a stop. To leave early is to stop the run."""

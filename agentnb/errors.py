@@ -10,12 +10,14 @@
     ├── RunError                     from `state.raise_for_stop()`
     └── UsageError                   a magic, a command or a function was used in a way it can't serve
     AgentInterrupted                 a person stopped the run; a KeyboardInterrupt, with the State in hand
+    RunCancelled                     the task of an awaited run was cancelled; a CancelledError, with the State in hand
 
 An error reads "layer: what happened. Remedy."; a limit reached is no error but a StopReason.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -159,3 +161,14 @@ class AgentInterrupted(KeyboardInterrupt):
 
     def _render_traceback_(self) -> list[str]:
         return [f"AgentInterrupted: {self}"]
+
+
+class RunCancelled(asyncio.CancelledError):
+    """The task that awaited a run was cancelled. `state` is the run so far."""
+
+    def __init__(self, state: Any = None) -> None:
+        super().__init__("the run was cancelled; its State is the error's state")
+        self.state = state
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"RunCancelled: {self}"]
