@@ -91,13 +91,21 @@ class Secret:
     A pickled Secret holds only the name of its variable: on another machine it is read there, from the environment.
     """
 
-    __slots__ = ("_value", "name")
+    __slots__ = ("_value", "name", "prefix")
 
-    def __init__(self, value: str, name: str = "") -> None:
+    def __init__(self, value: str, name: str = "", prefix: str = "") -> None:
         self._value: str | None = value.strip()
         self.name = name
         """The variable that it was read from; "" when it was given in code."""
+        self.prefix = prefix
+        """Stands before the key when it is revealed, such as "Bearer "."""
         hide(self._value)
+
+    def with_prefix(self, prefix: str) -> Secret:
+        """The same key, revealed with this before it."""
+        made = Secret("", self.name, prefix)
+        made._value = self._value
+        return made
 
     def reveal(self) -> str:
         """The key itself, for the one place that sends it.
@@ -111,7 +119,7 @@ class Secret:
                 source = f"{self.name} is not set here" if self.name else "a key given in code does not travel"
                 raise SettingsError(source, remedy="Set the key in the environment of this process.")
             self._value = here.reveal()
-        return self._value
+        return self.prefix + self._value
 
     def __str__(self) -> str:
         return HIDDEN
@@ -120,7 +128,10 @@ class Secret:
         return f"Secret({HIDDEN!r})"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Secret) and (self.name, self._value) == (other.name, other._value)
+        return isinstance(other, Secret) and self._parts() == other._parts()
+
+    def _parts(self) -> tuple[str | None, ...]:
+        return self.name, self.prefix, self._value
 
     def __hash__(self) -> int:
         return hash((Secret, self.name))
@@ -132,11 +143,11 @@ class Secret:
         return self
 
     def __reduce__(self) -> Any:
-        return _traveller, (self.name,)
+        return _traveller, (self.name, self.prefix)
 
 
-def _traveller(name: str) -> Secret:
-    arrived = Secret("", name)
+def _traveller(name: str, prefix: str) -> Secret:
+    arrived = Secret("", name, prefix)
     arrived._value = None
     return arrived
 

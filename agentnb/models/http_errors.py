@@ -25,20 +25,28 @@ _FILTER_CODES = frozenset({"content_filter", "content_policy_violation", "respon
 _TOO_LONG_CODES = frozenset({"context_length_exceeded", "exceed_context_size_error", "request_too_large"})
 _TOO_LONG = re.compile(
     r"context[ _](?:length|window|size)|maximum context|prompt is too long|input is too long|too many (?:input )?tokens"
-    r"|reduce the length of the (?:messages|prompt)|exceeds? the (?:maximum|available) (?:context|number of tokens|input)",
+    r"|reduce the length of the (?:messages|prompt)"
+    r"|exceeds? the (?:maximum|available) (?:context|number of tokens|input)",
     re.I,
 )
 _OVERLOADED = re.compile(r"overload|unavailable|worker is full|try again later|at capacity", re.I)
 _NAMED_STATUS = {
     "overloaded_error": 529,
+    "unavailable_error": 503,
     "api_error": 500,
     "server_error": 500,
     "rate_limit_error": 429,
     "rate_limit_exceeded": 429,
     "timeout_error": 504,
+    "insufficient_quota": 429,
     "authentication_error": 401,
+    "invalid_api_key": 401,
     "permission_error": 403,
     "not_found_error": 404,
+    "model_not_found": 404,
+    "context_length_exceeded": 400,
+    "exceed_context_size_error": 400,
+    "content_filter": 400,
     "invalid_request_error": 400,
 }
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
@@ -93,11 +101,14 @@ def status_error(target: str, status: int, headers: Mapping[str, str], body: byt
 
 
 def body_error(target: str, error: Any) -> WireError:
-    """The error for an error object inside an answer with status 200; `error` is the object that holds it."""
+    """The error for an error object inside an answer with status 200; `error` is the object that holds it.
+
+    It counts like the status that it names. One that names none is tried again only when it speaks of overload.
+    """
     fault = _from_json(error)
     status = fault.status or _NAMED_STATUS.get(fault.code) or _NAMED_STATUS.get(fault.type)
-    if status is None or status < 400:
-        status = 503 if _OVERLOADED.search(f"{fault.code} {fault.type} {fault.message}") else 500
+    if status is None and _OVERLOADED.search(f"{fault.code} {fault.type} {fault.message}"):
+        status = 503
     return _error(target, status, fault, {}, "")
 
 
@@ -108,18 +119,18 @@ def unreadable(target: str, what: str, excerpt: str, *, retryable: bool = False,
     return ModelError(text, kind="reply", status=200, retryable=retryable, remedy=remedy)
 
 
-def _error(target: str, status: int, fault: Fault, headers: Mapping[str, str], remedy: str) -> WireError:
-    kind = _kind(status, fault)
+def _error(target: str, status: int | None, fault: Fault, headers: Mapping[str, str], remedy: str) -> WireError:
+    kind = _kind(status or 500, fault)
     said = shorten(plain(mask(clean(fault.message))), EXCERPT)
     code = f" ({fault.code})" if fault.code and fault.code != str(status) else ""
     after = _retry_after(headers, fault)
     error = WireError(
-        f"{target} answered {status}{mask(shorten(clean(code)))}" + (f": {said}" if said else ""),
+        f"{target} answered {status or 'with an error'}{mask(shorten(clean(code)))}" + (f": {said}" if said else ""),
         kind=kind,
         status=status,
-        retryable=_retryable(status, kind, headers),
+        retryable=_retryable(status or 0, kind, headers),
         retry_after=after,
-        remedy=remedy or _remedy(kind, status),
+        remedy=remedy or _REMEDIES.get(kind, ""),
     )
     error.code, error.param = fault.code, fault.param
     error.failed_generation = clean(fault.failed_generation)
@@ -154,22 +165,16 @@ def _retryable(status: int, kind: str, headers: Mapping[str, str]) -> bool:
     return status in _RETRIED or status >= 500
 
 
-def _remedy(kind: str, status: int) -> str:
-    if kind == "auth":
-        return "The key is missing, wrong or may not use this model: check it, then the base URL that it is sent to."
-    if kind == "not_found":
-        return "Check the path of the base URL and the model's name."
-    if kind == "quota":
-        return "The account has no credit left or reached its spending limit; trying again will not help."
-    if kind == "rate_limit":
-        return "Wait a little, or ask less at once."
-    if kind == "context_too_long":
-        return "Shorten the conversation, or take a model with a longer context."
-    if kind == "refused":
-        return "The provider's content filter stopped the request; say it in other words."
-    if kind == "server":
-        return "The fault is on the server's side; try again later."
-    return "Read the server's message: it names what it does not take." if kind == "bad_request" else ""
+_REMEDIES = {
+    "auth": "The key is missing, wrong or may not use this model: check it, and the base URL that it is sent to.",
+    "not_found": "Check the path of the base URL and the model's name.",
+    "quota": "The account has no credit left or reached its spending limit; trying again will not help.",
+    "rate_limit": "Wait a little, or ask less at once.",
+    "context_too_long": "Shorten the conversation, or take a model with a longer context.",
+    "refused": "The provider's content filter stopped the request; say it in other words.",
+    "server": "The fault is on the server's side; try again later.",
+    "bad_request": "Read the server's message: it names what it does not take.",
+}
 
 
 # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -1,0 +1,175 @@
+"""Names to models: "provider:model", a bare model name, "local", or anything that can answer.
+
+resolve("deepseek:deepseek-chat")        a provider of profiles.py, its key from the environment or .env
+resolve("gpt-5-mini")                    OPENAI_BASE_URL, or OpenAI itself
+resolve("local"), resolve("local:/a.gguf")   the embedded model, or a file of yours
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from importlib import import_module
+from typing import Any
+from urllib.parse import urlsplit
+
+from agentnb import settings
+from agentnb.core.model import Model
+from agentnb.errors import SettingsError
+from agentnb.models.profiles import COMPATIBLE, PROFILES, Profile
+from agentnb.settings import Secret
+
+LOCAL = "local"
+_DIALECTS = {"chat": ("agentnb.models.chat_completions", "ChatCompletionsModel")}
+"""Dialect to the class that speaks it: (model, base_url, api_key, profile, name, headers=, ...)."""
+_LOOPBACK = ("localhost", "127.0.0.1", "::1", "0.0.0.0")
+WAYS = (
+    "Set OPENAI_API_KEY and OPENAI_MODEL (in .env, for example); or fetch the embedded model once: "
+    "python -m agentnb fetch-model; or start a local server such as Ollama and name it: model='ollama:qwen3'."
+)
+
+
+def as_model(thing: Any = None, **options: Any) -> Model:
+    """The model that this stands for: None (the default), a name, a Model, or a callable that answers a request.
+
+    Raises:
+        SettingsError: It stands for none, or a setting is missing.
+    """
+    if thing is None:
+        return default_model()
+    if isinstance(thing, str):
+        return resolve(thing, **options)
+    if callable(getattr(thing, "reply", None)):
+        return thing  # type: ignore[no-any-return]
+    if callable(thing):
+        from agentnb.models.scripted import CallableModel
+
+        return CallableModel(thing)
+    raise SettingsError(
+        f"{type(thing).__name__} is no model", remedy='Give "provider:model", a Model, or a function of the request.'
+    )
+
+
+def resolve(name: str, base_url: str | None = None, api_key: str | Secret | None = None, **options: Any) -> Model:
+    """The model with this name.
+
+    Args:
+        name: "provider:model", a bare model name (OpenAI, or the server in OPENAI_BASE_URL), "local" or "local:PATH".
+        base_url: Instead of the provider's own.
+        api_key: Instead of the one in the environment or `.env`.
+        options: For the model's class, such as retry=Retry(attempts=1).
+
+    Raises:
+        SettingsError: The provider is unknown, or its key or address is missing; nothing has been sent yet.
+    """
+    name = name.strip()
+    provider, colon, model = name.partition(":")
+    if provider == LOCAL:
+        return _embedded(model.strip() or None)
+    if not colon or (base_url and provider not in PROFILES):
+        return _build(PROFILES["openai"], name, base_url, api_key, options)
+    if provider not in PROFILES:
+        raise _unknown(provider)
+    return _build(PROFILES[provider], model.strip(), base_url, api_key, options)
+
+
+def default_model() -> Model:
+    """Who answers when nobody was named: OPENAI_MODEL, else the embedded model if its weights are here.
+
+    Raises:
+        SettingsError: There is neither; it names the ways on.
+    """
+    name = settings.get("OPENAI_MODEL")
+    if name is not None:
+        known = name.partition(":")[0] in (*PROFILES, LOCAL)
+        return resolve(name) if known else _build(PROFILES["openai"], name, None, None, {})
+    from agentnb.models.weights import find
+
+    if find() is not None:
+        return _embedded(None)
+    if settings.get("OPENAI_API_KEY") or settings.get("OPENAI_BASE_URL"):
+        raise SettingsError(
+            "OPENAI_MODEL is not set, so no model is chosen", remedy="Name one: OPENAI_MODEL=gpt-5-mini."
+        )
+    raise SettingsError("there is no model to ask", remedy=WAYS)
+
+
+def known_providers() -> tuple[str, ...]:
+    """The names that may stand before the colon."""
+    return (LOCAL, *PROFILES)
+
+
+def _build(
+    profile: Profile, model: str, base_url: str | None, api_key: str | Secret | None, options: Mapping[str, Any]
+) -> Model:
+    if not model:
+        raise SettingsError(f"no model is named after {profile.name!r}", remedy=f'Write "{profile.name}:MODEL".')
+    address = (base_url or _address(profile)).strip()
+    serving = profile if address.startswith(profile.base_url or "\n") else _profile_at(address, profile)
+    key = _key(serving if serving is not COMPATIBLE else profile, address, api_key)
+    module, kind = _DIALECTS[serving.dialect]
+    headers = {**_headers(serving), **(options.get("headers") or {})}
+    speaks = getattr(import_module(module), kind)
+    made: Model = speaks(model, address, key, serving, f"{profile.name}:{model}", **{**options, "headers": headers})
+    return made
+
+
+def _address(profile: Profile) -> str:
+    found = settings.get(profile.url_setting) if profile.url_setting else None
+    if found or profile.base_url:
+        return found or profile.base_url
+    raise SettingsError(
+        f"{profile.url_setting} is not set: {profile.name} has no address that is the same for all",
+        remedy=f"Set it, or give base_url=, such as https://RESOURCE.openai.{profile.name}.com/openai/v1.",
+    )
+
+
+def _profile_at(address: str, asked: Profile) -> Profile:
+    """Whose quirks hold at another address: those of the provider that lives there, else of none in particular.
+
+    Only OpenAI's name is used for servers of others; who names another provider means that one, at another address.
+    """
+    if asked.name != "openai":
+        return asked
+    host = urlsplit(address).netloc
+    return next((each for each in PROFILES.values() if urlsplit(each.base_url).netloc == host != ""), COMPATIBLE)
+
+
+def _key(profile: Profile, address: str, given: str | Secret | None) -> Secret | None:
+    """The key to send; None for a server on this machine that has none.
+
+    Raises:
+        SettingsError: There is none, and the server is elsewhere.
+    """
+    if given:
+        return given if isinstance(given, Secret) else Secret(given)
+    for name in (*profile.keys, "OPENAI_API_KEY") if profile.url_setting == "OPENAI_BASE_URL" else profile.keys:
+        if (found := settings.secret(name)) is not None:
+            return found
+    if profile.local or urlsplit(address).hostname in _LOOPBACK:
+        return None
+    names = " or ".join(profile.keys)
+    raise SettingsError(
+        f"{names} is not set", remedy="Put it in .env, give api_key=, or use ScriptedModel to run without a key."
+    )
+
+
+def _headers(profile: Profile) -> dict[str, Secret]:
+    found = {header: settings.secret(name) for header, name in profile.header_settings.items()}
+    return {header: value for header, value in found.items() if value is not None}
+
+
+def _embedded(path: str | None) -> Model:
+    from agentnb.models.embedded import EmbeddedModel
+
+    made: Model = EmbeddedModel(path)
+    return made
+
+
+def _unknown(provider: str) -> SettingsError:
+    near = get_close_matches(provider, known_providers(), n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    return SettingsError(
+        f"there is no provider {provider!r}",
+        remedy=f"The providers are: {', '.join(known_providers())}.{hint} For another server give base_url=.",
+    )

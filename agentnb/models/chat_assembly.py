@@ -1,0 +1,225 @@
+"""Put the deltas of a streamed chat completion together to the assistant message that a whole answer would hold.
+
+Servers differ in how they number and name the pieces of tool calls. The rules (`Assembly._slot`): a known id goes on
+with its call, a new id begins one even if the index repeats; without an id the index decides; without both, a name
+begins a call and a piece without a name goes on with the last one. Ids and names are never glued, only arguments grow.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, TypeGuard
+
+_GROWING = ("reasoning_content", "reasoning", "refusal")
+
+
+class Assembly:
+    """One assistant message in the making.
+
+    Args:
+        on_call: Told the name of each call when it begins.
+    """
+
+    def __init__(self, on_call: Callable[[str], None]) -> None:
+        self.begun = False
+        self._on_call = on_call
+        self._content: list[str] = []
+        self._has_content = False
+        self._parts: list[Any] | None = None
+        self._texts: dict[str, list[str]] = {}
+        self._details: list[dict[str, Any]] = []
+        self._others: dict[str, Any] = {}
+        self._calls: list[_Call] = []
+        self._by_index: dict[Any, _Call] = {}
+
+    @property
+    def text(self) -> str:
+        """The content so far."""
+        if self._parts is not None:
+            return text_of(self._merged_parts())
+        return "".join(self._content)
+
+    def add(self, delta: Mapping[str, Any]) -> None:
+        """The next delta of the choice."""
+        self.begun = True
+        for key, value in delta.items():
+            if key == "content":
+                self._add_content(value)
+            elif key == "tool_calls":
+                for piece in value if isinstance(value, list) else ():
+                    if isinstance(piece, dict):
+                        self._add_call(piece)
+            elif value is not None:
+                self._add_other(key, value)
+
+    def message(self) -> dict[str, Any]:
+        """The message, with everything that came."""
+        content: Any = "".join(self._content) if self._has_content else None
+        if self._parts is not None:
+            content = self._merged_parts()
+        made = {"role": "assistant", "content": content, **self._others}
+        made |= {key: "".join(parts) for key, parts in self._texts.items()}
+        if self._details:
+            made["reasoning_details"] = self._details
+        if self._calls:
+            made["tool_calls"] = [call.wire() for call in self._calls]
+        return made
+
+    def _add_content(self, value: Any) -> None:
+        if isinstance(value, str):
+            self._has_content = True
+            if self._parts is None:
+                self._content.append(value)
+            elif value:
+                self._parts.append({"type": "text", "text": value})
+        elif isinstance(value, list):
+            if self._parts is None:
+                self._parts = [{"type": "text", "text": text} for text in self._content if text]
+            self._parts.extend(value)
+
+    def _merged_parts(self) -> list[Any]:
+        """Neighbouring pieces of the same kind joined, as a whole answer has them."""
+        merged: list[Any] = []
+        for part in self._parts or ():
+            last = merged[-1] if merged else None
+            if _is_text(last) and _is_text(part):
+                last["text"] += part["text"]
+            else:
+                merged.append(dict(part) if isinstance(part, dict) else part)
+        return merged
+
+    def _add_other(self, key: str, value: Any) -> None:
+        if key in _GROWING and isinstance(value, str):
+            self._texts.setdefault(key, []).append(value)
+        elif key == "reasoning_details" and isinstance(value, list):
+            for detail in value:
+                self._add_detail(detail)
+        elif key != "role":
+            self._others[key] = value
+
+    def _add_detail(self, detail: Any) -> None:
+        """Pieces of one reasoning detail carry its index and type; their text and signature grow."""
+        if not isinstance(detail, dict):
+            return
+        last = self._details[-1] if self._details else None
+        if last is None or any(last.get(key) != detail.get(key) for key in ("index", "type")):
+            self._details.append(dict(detail))
+            return
+        for key, value in detail.items():
+            grows = key in ("text", "summary", "data") and isinstance(value, str) and isinstance(last.get(key), str)
+            if value is not None:
+                last[key] = last[key] + value if grows else value
+
+    # ── tool calls ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _add_call(self, piece: dict[str, Any]) -> None:
+        function = piece.get("function")
+        function = function if isinstance(function, dict) else {}
+        name = function.get("name") or ""
+        arguments = _as_text(function.get("arguments"))
+        call = self._slot(piece.get("index"), piece.get("id") or "", name, arguments)
+        call.take(piece, function, arguments)
+        if call.name and not call.told:
+            call.told = True
+            self._on_call(call.name)
+
+    def _slot(self, index: Any, id: str, name: str, arguments: str) -> _Call:
+        last = self._calls[-1] if self._calls else None
+        here = self._by_index.get(index) if index is not None else None
+        if id:
+            known = next((each for each in self._calls if each.id == id and index in (None, each.index)), None)
+            unnamed = here if here is not None and not here.id else None
+            return known or unnamed or self._new(index)
+        if index is not None:
+            return self._new(index) if here is None or here.ends_before(name, arguments) else here
+        return self._new(index) if last is None or name else last
+
+    def _new(self, index: Any) -> _Call:
+        call = _Call(index)
+        self._calls.append(call)
+        if index is not None:
+            self._by_index[index] = call
+        return call
+
+
+class _Call:
+    """One tool call in the making."""
+
+    def __init__(self, index: Any) -> None:
+        self.index = index
+        self.id = ""
+        self.name = ""
+        self.told = False
+        self._arguments: list[str] = []
+        self._others: dict[str, Any] = {}
+
+    def take(self, piece: dict[str, Any], function: dict[str, Any], arguments: str) -> None:
+        """The first id and name that are not empty stay; arguments grow; anything else is kept."""
+        self.id = self.id or str(piece.get("id") or "")
+        self.name = self.name or str(function.get("name") or "")
+        if arguments:
+            self._arguments.append(arguments)
+        for key, value in piece.items():
+            if key not in ("index", "id", "function") and value is not None:
+                self._others[key] = value
+
+    def ends_before(self, name: str, arguments: str) -> bool:
+        """Whether a piece for the same index, named and without an id, is another call: this one is complete."""
+        return bool(name and arguments) and _is_object("".join(self._arguments))
+
+    def wire(self) -> dict[str, Any]:
+        """The call as a whole answer has it."""
+        function = {"name": self.name, "arguments": "".join(self._arguments)}
+        return {"id": self.id, "type": "function", **self._others, "function": function}
+
+
+# ── reading parts, also those of whole answers ───────────────────────────────────────────────────────────────────────
+
+
+def text_of(content: Any) -> str:
+    """The visible text of a content: itself, or its text parts joined."""
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else ()
+    return "".join(
+        part if isinstance(part, str) else part["text"] for part in parts if _is_text(part) or type(part) is str
+    )
+
+
+def reasoning_of(message: Mapping[str, Any]) -> str:
+    """The reasoning of a message or a delta, from the first of the places where servers put it."""
+    for key in ("reasoning_content", "reasoning"):
+        value = message.get(key)
+        if isinstance(value, str) and value:
+            return value
+    details = message.get("reasoning_details")
+    found = [each.get("text") or each.get("summary") for each in details or () if isinstance(each, dict)]
+    if found:
+        return "".join(text for text in found if isinstance(text, str))
+    content = message.get("content")
+    parts = content if isinstance(content, list) else ()
+    return "".join(_thought(part) for part in parts if isinstance(part, dict) and part.get("type") == "thinking")
+
+
+def _thought(part: Mapping[str, Any]) -> str:
+    thinking = part.get("thinking")
+    return text_of(thinking) if thinking is not None else str(part.get("text") or "")
+
+
+def _is_text(part: Any) -> TypeGuard[dict[str, Any]]:
+    return isinstance(part, dict) and part.get("type") in ("text", "output_text") and isinstance(part.get("text"), str)
+
+
+def _as_text(arguments: Any) -> str:
+    """Arguments as text; a server that sends an object instead is read, too."""
+    if isinstance(arguments, str):
+        return arguments
+    return "" if arguments is None else json.dumps(arguments, ensure_ascii=False)
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False

@@ -1,0 +1,276 @@
+"""Read a chat-completions answer, whole or streamed, into the same Answer.
+
+A stream is put together to the assistant message that a whole answer would have held (`Assembly`), and both are then
+read by the same code (`chat_completions.py`), so they can't differ.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from agentnb.core.model import Delta, OnDelta
+from agentnb.errors import ModelError
+from agentnb.models import think_tags
+from agentnb.models.chat_assembly import Assembly, reasoning_of, text_of
+from agentnb.models.http_errors import body_error, looks_like_html, unreadable
+from agentnb.models.sse import EventSplitter
+from agentnb.text import clean
+
+_LOST = "ended before it was complete"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a server answered, before it is read as a reply."""
+
+    message: dict[str, Any]
+    """The assistant message, as sent."""
+    finish: str | None
+    usage: Mapping[str, Any] | None
+    model: str
+
+
+class WholeReader:
+    """Reads one JSON body."""
+
+    done = False
+    complete = False
+    shown = False
+    partial = ""
+
+    def __init__(self, target: str) -> None:
+        self.target = target
+        self._parts: list[bytes] = []
+        self._type = ""
+
+    def start(self, content_type: str) -> None:
+        """Remember the content type."""
+        self._type = content_type
+
+    def feed(self, data: bytes) -> None:
+        """Keep it."""
+        self._parts.append(data)
+
+    def finish(self) -> Answer:
+        """Parse the body.
+
+        Raises:
+            ModelError: It is no JSON, an error, or holds no message.
+        """
+        data = b"".join(self._parts)
+        if "event-stream" in self._type:
+            return self._as_stream(data)
+        try:
+            body = json.loads(data)
+        except (ValueError, RecursionError):
+            raise self._not_json(data.decode("utf-8", "replace")) from None
+        return read_body(body, self.target)
+
+    def _as_stream(self, data: bytes) -> Answer:
+        """A server that streams although it was not asked to."""
+        reader = StreamReader(self.target, None)
+        reader.start(self._type)
+        reader.feed(data)
+        return reader.finish()
+
+    def _not_json(self, text: str) -> ModelError:
+        if looks_like_html(text, self._type):
+            return unreadable(
+                self.target, "200 with an HTML page, not JSON", "", remedy="Check the base URL: it leads to a web page."
+            )
+        damaged = "json" in self._type
+        return unreadable(self.target, "200 with a body that is not JSON", text, retryable=damaged, remedy=_ADVICE)
+
+
+_ADVICE = "Check the base URL, and that the server speaks chat completions."
+
+
+def read_body(body: Any, target: str) -> Answer:
+    """The Answer in a parsed body.
+
+    Raises:
+        ModelError: It is an error, or has no choice with a message.
+    """
+    if isinstance(body, Mapping) and body.get("error"):
+        raise body_error(target, body)
+    choice = _first_choice(body) if isinstance(body, Mapping) else None
+    message = choice.get("message") if choice else None
+    if choice is None or not isinstance(message, Mapping):
+        what = "with no choices" if choice is None else "with a choice that has no message"
+        raise unreadable(target, what, json.dumps(body, ensure_ascii=False), remedy=_ADVICE)
+    _check_finish(choice.get("finish_reason"), target)
+    usage = body.get("usage") or choice.get("usage")
+    return Answer(dict(message), choice.get("finish_reason"), usage, str(body.get("model") or ""))
+
+
+def _first_choice(body: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The choice with index 0; where none is numbered so, the first."""
+    listed = body.get("choices")
+    choices = [each for each in listed if isinstance(each, Mapping)] if isinstance(listed, list) else []
+    numbered = (each for each in choices if each.get("index") == 0)
+    return next(numbered, choices[0] if choices else None)
+
+
+def _check_finish(finish: Any, target: str) -> None:
+    if finish in ("error", "network_error", "insufficient_system_resource"):
+        raise body_error(target, {"code": 500, "message": f"the reply ended with finish_reason {finish!r}"})
+
+
+class StreamReader:
+    """Reads an event stream, and tells of its pieces."""
+
+    def __init__(self, target: str, on_delta: OnDelta | None, split_thoughts: bool = False) -> None:
+        self.target = target
+        self.done = False
+        self.complete = False
+        self.shown = False
+        self._on_delta = on_delta
+        self._thoughts = think_tags.Splitter() if split_thoughts else None
+        self._events = EventSplitter()
+        self._assembly = Assembly(self._call_begins)
+        self._finish: str | None = None
+        self._usage: Mapping[str, Any] | None = None
+        self._model = ""
+        self._whole: WholeReader | None = None
+
+    @property
+    def partial(self) -> str:
+        """The text so far."""
+        return clean(self._assembly.text)
+
+    def start(self, content_type: str) -> None:
+        """A server that does not stream answers with one JSON body, which is read as such."""
+        if content_type and "event-stream" not in content_type:
+            self._whole = WholeReader(self.target)
+            self._whole.start(content_type)
+
+    def feed(self, data: bytes) -> None:
+        """Take in the events that these bytes complete.
+
+        Raises:
+            ModelError: One of them is an error, or no JSON.
+        """
+        if self._whole is not None:
+            return self._whole.feed(data)
+        for name, payload in self._events.feed(data):
+            self._event(name, payload)
+
+    def finish(self) -> Answer:
+        """The whole answer.
+
+        Raises:
+            ModelError: The stream ended early, or held no choice.
+        """
+        if self._whole is not None:
+            return self._tell_whole(self._whole.finish())
+        if not self.done:
+            self._take_rest()
+        if not self.complete:
+            raise ModelError(
+                f"{self.target}: the stream {_LOST}",
+                kind="connection",
+                status=200,
+                retryable=True,
+                remedy="Nothing of it was run. Go on with agent.run(run).",
+            )
+        if not self._assembly.begun:
+            raise unreadable(self.target, "with a stream that has no choices", "", remedy=_ADVICE)
+        return Answer(self._assembly.message(), self._finish, self._usage, self._model)
+
+    def _take_rest(self) -> None:
+        """An event without its last line end counts when it is whole."""
+        for name, payload in self._events.close():
+            if payload == "[DONE]" or _parses(payload):
+                self._event(name, payload)
+
+    def _event(self, name: str, payload: str) -> None:
+        if payload == "[DONE]":
+            self.done = self.complete = True
+            return
+        for chunk in _parsed(payload, self.target):
+            if name == "error" or chunk.get("error"):
+                raise body_error(self.target, chunk)
+            self._chunk(chunk)
+
+    def _chunk(self, chunk: dict[str, Any]) -> None:
+        if not self._model and isinstance(name := chunk.get("model"), str):
+            self._model = name
+        if usage := chunk.get("usage"):
+            self._usage = usage
+        elif isinstance(extra := chunk.get("x_groq"), dict):
+            self._usage = extra.get("usage") or self._usage
+        choices = chunk.get("choices")
+        if not choices or not isinstance(choices, list):
+            return
+        choice = choices[0] if len(choices) == 1 else _first_choice(chunk)
+        if isinstance(choice, dict) and choice.get("index") in (0, None):
+            self._choice(choice)
+
+    def _choice(self, choice: dict[str, Any]) -> None:
+        if finish := choice.get("finish_reason"):
+            _check_finish(finish, self.target)
+            self._finish, self.complete = finish, True
+        if usage := choice.get("usage"):
+            self._usage = usage
+        delta = choice.get("delta")
+        if not isinstance(delta, dict):
+            delta = choice.get("message")
+        if isinstance(delta, dict):
+            self._assembly.add(delta)
+            if self._on_delta is not None:
+                self._show(delta, self._on_delta)
+
+    def _show(self, delta: dict[str, Any], on_delta: OnDelta) -> None:
+        content = delta.get("content")
+        if (len(delta) > 1 or type(content) is not str) and (thought := reasoning_of(delta)):
+            self.shown = True
+            on_delta(Delta("reasoning", clean(thought)))
+        if content and (text := text_of(content)):
+            self.shown = True
+            if self._thoughts is None:
+                on_delta(Delta("text", clean(text)))
+            else:
+                for kind, piece in self._thoughts.feed(text):
+                    on_delta(Delta(kind, clean(piece)))
+
+    def _call_begins(self, name: str) -> None:
+        if self._on_delta is not None:
+            self.shown = True
+            self._on_delta(Delta("call", clean(name)))
+
+    def _tell_whole(self, answer: Answer) -> Answer:
+        """Everything at once, for those who wait for pieces."""
+        for call in answer.message.get("tool_calls") or ():
+            self._call_begins(str((call.get("function") or {}).get("name") or ""))
+        if self._on_delta is not None:
+            self._show(answer.message, self._on_delta)
+        return answer
+
+
+def _parsed(payload: str, target: str) -> list[dict[str, Any]]:
+    """The JSON objects of one event: one, or several from a server that forgets the blank lines between events."""
+    try:
+        values = [json.loads(payload)]
+    except (ValueError, RecursionError):
+        lines = payload.split("\n")
+        if len(lines) == 1 or not all(map(_parses, lines)):
+            raise unreadable(
+                target, "with an event that is not JSON", payload, retryable=True, remedy=_ADVICE
+            ) from None
+        values = [json.loads(line) for line in lines if line != "[DONE]"]
+    if type(values[0]) is dict:
+        return values
+    if isinstance(values[0], str):  # some servers send "" to keep the connection alive
+        return []
+    raise unreadable(target, "with an event that is no object", payload, remedy=_ADVICE)
+
+
+def _parses(payload: str) -> bool:
+    try:
+        json.loads(payload)
+    except (ValueError, RecursionError):
+        return payload == "[DONE]"
+    return True

@@ -1,0 +1,158 @@
+"""Messages and tools as one provider takes them in chat completions: each encoded once, then joined.
+
+An Encoding belongs to one model. A message that this model's provider wrote goes back as it came, down to fields that
+we do not know; what stands for others is made from the parsed values. Only what no server takes is changed: ids that
+were empty or twice, arguments that are no JSON object, names with letters that are not allowed.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from agentnb.core.messages import Message, ToolCall
+from agentnb.core.model import ModelRequest
+from agentnb.core.tool import ToolSpec
+from agentnb.models import think_tags
+from agentnb.models.profiles import Profile
+from agentnb.strict_json import encode
+from agentnb.text import clean
+
+_ILLEGAL = re.compile(r"[^a-zA-Z0-9_-]")
+_LONGEST_NAME = 64
+_LONGEST_ID = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """How messages are written for one model."""
+
+    origin: str
+    """Whose own messages go back unchanged."""
+    profile: Profile
+    key: str = field(init=False, repr=False)
+    """Names this encoding where a message keeps its bytes; text, since that is compared fastest."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "key", f"{self.origin} {self.profile}")
+
+    def encode(self, message: Message) -> bytes:
+        """The message as JSON."""
+        return encode_strictly(self.wire(message))
+
+    def wire(self, message: Message) -> dict[str, Any]:
+        """The message as this provider takes it."""
+        if message.raw is not None and message.origin == self.origin and not message.plain:
+            wire = _own(message)
+        else:
+            wire = message.wire
+        if message.role == "system":
+            wire["role"] = self.profile.system_role
+        elif wire["role"] == "tool":
+            wire["tool_call_id"] = self._id(message.call_id or "")
+            wire["content"] = wire["content"] or "(empty)"
+        elif wire.get("tool_calls"):
+            self._fit_calls(wire)
+        return wire
+
+    def _fit_calls(self, wire: dict[str, Any]) -> None:
+        for call in wire["tool_calls"]:
+            call["id"] = self._id(call["id"])
+            call["function"]["name"] = _legal_name(call["function"]["name"])
+        for name, value in self.profile.fields_with_calls.items():
+            wire.setdefault(name, value)
+        if not wire["content"] and self.profile.empty_content != "keep":
+            wire["content"] = "" if self.profile.empty_content == "text" else None
+
+    def _id(self, id: str) -> str:
+        """The id itself where this provider takes it, else a fit one that is always the same for the same id."""
+        length = self.profile.id_length
+        fits = len(id) <= _LONGEST_ID if length is None else len(id) == length and id.isascii() and id.isalnum()
+        if fits:
+            return id
+        digest = base64.b32encode(hashlib.blake2b(id.encode("utf-8", "replace"), digest_size=20).digest())
+        return digest.decode().lower()[: length or _LONGEST_ID]
+
+
+def _own(message: Message) -> dict[str, Any]:
+    """The provider's own message; the calls carry the ids that their results answer."""
+    assert message.raw is not None
+    wire = {key: value for key, value in message.raw.items() if value or key != "tool_calls"}
+    wire.setdefault("role", "assistant")
+    wire.setdefault("content", None if message.calls else "")
+    if isinstance(wire["content"], str) and think_tags.split(wire["content"])[0] == message.reasoning != "":
+        wire["content"] = message.content
+    theirs = wire.get("tool_calls") or []
+    if len(theirs) != len(message.calls):
+        return message.wire
+    if message.calls:
+        wire["tool_calls"] = [_own_call(*pair) for pair in zip(theirs, message.calls, strict=True)]
+    return wire
+
+
+def _own_call(theirs: Mapping[str, Any], call: ToolCall) -> dict[str, Any]:
+    """Unchanged but for the id, and for arguments that are no JSON object; `index` belongs to streams alone."""
+    function = dict(theirs.get("function") or {})
+    function["name"] = function.get("name") or call.name
+    function["arguments"] = call.wire_arguments
+    others = {key: value for key, value in theirs.items() if key != "index"}
+    return {**others, "id": call.id, "type": theirs.get("type") or "function", "function": function}
+
+
+def _legal_name(name: str) -> str:
+    return _ILLEGAL.sub("_", name)[:_LONGEST_NAME] or "unknown"
+
+
+def encode_tools(specs: Sequence[ToolSpec], strict: bool | None) -> bytes:
+    """The tools as JSON; `strict` is sent only when it was set."""
+    wires = [spec.wire for spec in specs]
+    if strict is not None:
+        for wire in wires:
+            wire["function"]["strict"] = strict
+    return encode_strictly(wires)
+
+
+def encode_strictly(value: Any) -> bytes:
+    """JSON that every server takes: a number that is none becomes null, half an emoji U+FFFD."""
+    try:
+        return encode(value)
+    except ValueError:
+        return encode(_strict(value))
+
+
+def _strict(value: Any) -> Any:
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {clean(str(key)): _strict(each) for key, each in value.items()}
+    return [_strict(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+@dataclass(frozen=True, slots=True)
+class SentChat:
+    """The request that went over the wire: the parts around the shared messages, joined again when asked for."""
+
+    request: ModelRequest
+    encoding: Encoding
+    head: bytes
+    tail: bytes
+
+    def body(self) -> bytes:
+        """The exact bytes; each message is encoded once in its life."""
+        key, encode_one = self.encoding.key, self.encoding.encode
+        parts = [message.fragment(key, encode_one) for message in self.request.preamble]
+        parts += [message.fragment(key, encode_one) for message in self.request.prompt.items[: self.request.end]]
+        return b"".join((self.head, b",".join(parts), self.tail))
+
+    def json(self) -> dict[str, Any]:
+        """The JSON body, as sent."""
+        body: dict[str, Any] = json.loads(self.body())
+        return body

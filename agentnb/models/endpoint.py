@@ -1,0 +1,98 @@
+"""Where a call goes: one address made of the forms that people write, its headers, and advice when it fails."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import httpx
+
+from agentnb.errors import SettingsError
+from agentnb.models.clients import LOOPBACK
+from agentnb.settings import Secret
+from agentnb.text import mask
+
+_FIXED = [(b"user-agent", b"agentnb"), (b"accept", b"*/*"), (b"content-type", b"application/json")]
+
+
+class Endpoint:
+    """The address of one kind of call, and the headers that it carries.
+
+    Args:
+        base_url: With the version path; a slash at the end, or the pasted path itself, does no harm. A query is kept.
+        path: Such as "/chat/completions".
+        headers: Header name to value; a Secret is revealed only when a request is made.
+
+    Raises:
+        SettingsError: The address or a header value can't be used.
+    """
+
+    def __init__(self, base_url: str, path: str, headers: Mapping[str, str | Secret] | None = None) -> None:
+        address, _, query = base_url.strip().partition("?")
+        base = address.rstrip("/").removesuffix(path).rstrip("/")
+        self.url = _parsed(base + path + (f"?{query}" if query else ""))
+        self.base = mask(base)
+        self.target = f"POST {mask(base + path)}"
+        """Method and address as they may be shown: without the query, which may hold a key."""
+        self.is_bare = self.url.path == path
+        self.is_local = self.url.host in LOOPBACK
+        self.headers = dict(headers or {})
+        for name, value in self.headers.items():
+            _check_header(name, value)
+
+    def request(self, body: bytes, timeout: Mapping[str, float]) -> httpx.Request:
+        """The request that sends this body."""
+        own = [(name.encode(), _revealed(value).encode()) for name, value in self.headers.items()]
+        length = (b"content-length", str(len(body)).encode())
+        return httpx.Request(
+            "POST",
+            self.url,
+            headers=[(b"host", self.url.netloc), *_FIXED, *own, length],
+            stream=httpx.ByteStream(body),
+            extensions={"timeout": timeout},
+        )
+
+    def advice(self, status: int | None) -> str:
+        """What to do after an answer with this status, or after none; "" when nothing special is known."""
+        if status is None and self.is_local:
+            return "Is the server running, and is this its address?"
+        if status is None:
+            return "Check the network and the base URL."
+        if status in (401, 403):
+            names = [value.name for value in self.headers.values() if isinstance(value, Secret) and value.name]
+            return f"Check the key in {names[0]}, and that it belongs to {self.base}." if names else ""
+        if status in (404, 405) and self.is_bare:
+            return f"Did you mean the base URL {self.base}/v1?"
+        return ""
+
+
+def _parsed(address: str) -> httpx.URL:
+    try:
+        url = httpx.URL(address)
+    except (httpx.InvalidURL, ValueError):
+        url = httpx.URL("")
+    if url.userinfo:
+        raise SettingsError(
+            "the base URL holds a user name or password", remedy="Leave it out; give the key as api_key."
+        )
+    if url.scheme not in ("http", "https") or not url.host:
+        shown = mask(address.partition("?")[0])
+        raise SettingsError(
+            f"{shown!r} is no http or https address",
+            remedy="Write the base URL with the version path, such as https://api.openai.com/v1.",
+        )
+    return url
+
+
+def _check_header(name: str, value: str | Secret) -> None:
+    """httpx refuses a bad value with a message that shows it, so it is refused here first."""
+    text = _revealed(value)
+    if text and all(" " <= sign <= "~" for sign in text):
+        return
+    source = getattr(value, "name", "") or f"the value of header {name!r}"
+    bad = next((place for place, sign in enumerate(text, 1) if not " " <= sign <= "~"), 0)
+    what = f"holds a character, number {bad}, that no header may hold" if text else "is empty"
+    raise SettingsError(f"{source} {what}", remedy="Copy it again: plain ASCII in one line, without line ends.")
+
+
+def _revealed(value: str | Secret) -> str:
+    return value.reveal() if isinstance(value, Secret) else value.strip()

@@ -1,0 +1,41 @@
+"""What a call costs, from the optional package genai-prices; None wherever that is not known."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from agentnb.core.messages import Usage
+
+
+def price(model: str, usage: Usage | None, provider: str | None = None) -> float | None:
+    """US dollars by the list price, or None: no package, no usage, or a model that is not listed.
+
+    Args:
+        model: The name that the provider knows it by.
+        usage: Of one call.
+        provider: Its name in the price list.
+    """
+    library = _library()
+    if library is None or usage is None or usage.input is None or usage.output is None:
+        return None
+    tokens = library.Usage(
+        input_tokens=usage.input,
+        output_tokens=usage.output,
+        cache_read_tokens=usage.cached_input,
+        cache_write_tokens=usage.cache_write,
+    )
+    try:
+        return float(library.calc_price(tokens, model_ref=model, provider_id=provider).total_price)
+    except LookupError:
+        return None
+
+
+@cache
+def _library() -> Any:
+    """Imported on the first price, since that takes 0.2 to 0.5 s; its data is bundled, it asks no server."""
+    try:
+        import genai_prices  # type: ignore[import-not-found,unused-ignore]  # optional
+    except ImportError:
+        return None
+    return genai_prices
