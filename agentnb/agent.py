@@ -25,7 +25,7 @@ from agentnb.core.runtime import Runtime
 from agentnb.core.state import State
 from agentnb.errors import AgentInterrupted, RunCancelled, SettingsError
 from agentnb.instructions import Example, Instructions
-from agentnb.models.catalog import as_model
+from agentnb.models.named import to_model
 from agentnb.planners.preamble import to_example
 from agentnb.planners.tool_calling import ToolCallingPlanner
 from agentnb.tools.tool import to_tool
@@ -59,7 +59,7 @@ class Agent:
         put(self, "tools", tools)
         put(self, "limits", self.limits or _default_limits())
         put(self, "middleware", tuple(self.middleware))
-        put(self, "_model", as_model(self.model))
+        put(self, "_model", to_model(self.model))
         put(self, "_planner", _planner(self.planner))
         put(self, "_instructions", self._instruct(tools))
         if self.output is not None:

@@ -48,9 +48,9 @@ def status(magics: AgentMagics, words: list[str]) -> None:
 def set_model(magics: AgentMagics, words: list[str]) -> None:
     """NAME: the model of every cell that names none; without NAME: show it."""
     if words:
-        from agentnb.models.catalog import as_model
+        from agentnb.models.named import to_model
 
-        as_model(words[0])
+        to_model(words[0])
         magics.model = words[0]
     print(f"model: {magics.model or 'chosen by the environment'}")
 

@@ -1,0 +1,48 @@
+"""A model that so far is only a name: it is looked up when it is first asked.
+
+So a notebook whose model calls are all recorded runs without a key and without weights, and a wrong name is still
+reported at once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agentnb.core.model import Model, ModelReply, ModelRequest, OnDelta
+from agentnb.models import catalog
+
+
+def to_model(thing: Any) -> Model:
+    """The Model that an agent's `model=` stands for: a name (or None, the default), a Model, or a callable.
+
+    Raises:
+        SettingsError: The name's provider is unknown, or the thing is none of these.
+    """
+    if thing is None or isinstance(thing, str):
+        return NamedModel(_checked(thing.strip()) if thing else "")
+    return catalog.as_model(thing)
+
+
+class NamedModel:
+    """Resolves its name on the first call; an empty name is the default model."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._found: Model | None = None
+
+    async def reply(self, request: ModelRequest, on_delta: OnDelta | None = None) -> ModelReply:
+        """Ask the model behind the name.
+
+        Raises:
+            SettingsError: A key, an address or the weights are missing; nothing has been sent.
+        """
+        if self._found is None:
+            self._found = catalog.as_model(self.name or None)
+        return await self._found.reply(request, on_delta)
+
+
+def _checked(name: str) -> str:
+    provider, colon, _ = name.partition(":")
+    if colon and provider not in catalog.known_providers():
+        raise catalog._unknown(provider)
+    return name
