@@ -13,6 +13,7 @@ import typing
 from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
+from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, NotRequired, Optional
 
 from pydantic import ConfigDict, Field, TypeAdapter
@@ -35,8 +36,6 @@ _CONFIG = ConfigDict(extra="forbid", val_json_bytes="base64", ser_json_bytes="ba
 _DATA = ("default", "enum", "const", "examples")
 """Keys of a JSON Schema whose values are data, not schemas."""
 _THIN_WORDS = 3
-
-Names = Callable[[], Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +100,12 @@ class Parameters:
         return args, kwargs
 
 
-def read_parameters(function: Callable[..., Any], told: Mapping[str, str], names: Names, name: str) -> Parameters:
+def read_parameters(function: Callable[..., Any], told: Mapping[str, str], name: str) -> Parameters:
     """The parameters of a function.
 
     Args:
         function: Any callable with a signature.
         told: Parameter name to description, from the docstring.
-        names: Called when a hint can't be resolved: more names to look in (the locals of the defining code).
         name: The tool's name, for error texts.
 
     Raises:
@@ -116,7 +114,7 @@ def read_parameters(function: Callable[..., Any], told: Mapping[str, str], names
     items: list[Parameter] = []
     hints: dict[str, Any] = {}
     for parameter in _signature(function, name):
-        hint, default = _read_default(parameter, _hint(function, parameter, names, name))
+        hint, default = _read_default(parameter, _hint(function, parameter, name))
         rest = parameter.kind is _REST
         hints["**" + parameter.name if rest else parameter.name] = _field(parameter, hint, default, told)
         hinted = parameter.annotation is not REQUIRED
@@ -220,7 +218,7 @@ def _signature(function: Callable[..., Any], name: str) -> list[inspect.Paramete
     return [each for each in parameters[unbound:] if each.name not in bound]
 
 
-def _hint(function: Callable[..., Any], parameter: inspect.Parameter, names: Names, name: str) -> Any:
+def _hint(function: Callable[..., Any], parameter: inspect.Parameter, name: str) -> Any:
     if parameter.annotation is REQUIRED:
         return Any
     home = inner_function(function)
@@ -229,7 +227,7 @@ def _hint(function: Callable[..., Any], parameter: inspect.Parameter, names: Nam
 
     shim.__annotations__ = {parameter.name: parameter.annotation}
     problem: Exception | None = None
-    for local in _scopes(home, names):
+    for local in _scopes(home):
         try:
             found = typing.get_type_hints(shim, getattr(home, "__globals__", {}), local, include_extras=True)
             return found[parameter.name]
@@ -242,10 +240,20 @@ def _hint(function: Callable[..., Any], parameter: inspect.Parameter, names: Nam
     ) from problem
 
 
-def _scopes(function: Callable[..., Any], names: Names) -> Iterator[dict[str, Any]]:
+def _scopes(function: Callable[..., Any]) -> Iterator[dict[str, Any]]:
+    """Where to look for the names in a hint, beside the function's globals: its closure, then the code around it."""
     closure = inspect.getclosurevars(function).nonlocals if inspect.isfunction(function) else {}
     yield dict(closure)
-    yield {**names(), **closure}
+    yield {**_names_around(function), **closure}
+
+
+def _names_around(function: Callable[..., Any]) -> Mapping[str, Any]:
+    """The locals of the code that defines the function, while it runs: classes made inside a function are there."""
+    frame: FrameType | None = sys._getframe()
+    code = getattr(function, "__code__", None)
+    while frame is not None and code not in frame.f_code.co_consts:
+        frame = frame.f_back
+    return {} if frame is None else frame.f_locals
 
 
 def _written(annotation: Any) -> str:

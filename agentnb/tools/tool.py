@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import re
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
@@ -102,7 +101,7 @@ class Tool:
         options = options or ToolOptions()
         name = _checked_name(options.name or _own_name(function))
         description, told = read_docstring(function)
-        parameters = read_parameters(function, told, _caller_names, name)
+        parameters = read_parameters(function, told, name)
         self.__dict__.update(function=function, parameters=parameters, source=read_source(function))
         self.__dict__.update(_told=description, _unbound=is_unbound(function), _async=is_async(function))
         self.__dict__.update(_identity(function, name))
@@ -302,14 +301,6 @@ def _identity(function: Callable[..., Any], name: str) -> dict[str, Any]:
         "__module__": getattr(function, "__module__", None) or __name__,
         "__doc__": doc,
     }
-
-
-def _caller_names() -> dict[str, Any]:
-    """The local names of the code that defines the tool, where hints of classes made inside a function are found."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith("agentnb."):
-        frame = frame.f_back
-    return dict(frame.f_locals)
 
 
 def _kept(values: Mapping[str, Any]) -> dict[str, Any]:
