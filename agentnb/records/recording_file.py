@@ -81,11 +81,12 @@ class RecordingFile:
         self.by_request: dict[Asked, list[tuple[Asked, str, int]]] = {}
         self._written: set[str] = set()
         self._lines = 0
+        self._known = False
         self._half: tuple[int, int] | None = None
         """Size of the whole lines and of the file, when it ends in half a line."""
         self._ended = True
         if path.exists():
-            self._read(path.read_bytes())
+            self._read(self._content())
 
     # ── asking ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -114,18 +115,28 @@ class RecordingFile:
     # ── writing ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def append(self, entry: Entry) -> None:
-        """Write one entry, with what it refers to and the file does not hold yet."""
-        new = list(self._lines_for(entry, self._written))
-        if not self._lines:
-            new.insert(0, _header())
+        """Write one entry, with what it refers to and the file does not hold yet.
+
+        Raises:
+            RecordingError: The file can't be written.
+        """
+        new = [] if self._known else [_header()]
+        new += self._lines_for(entry, self._written)
+        try:
+            self._append(new)
+        except OSError as error:
+            raise RecordingError(f"{self.path} can't be written: {error.strerror}") from error
+        self._known = True
+        self._lines += len(new)
+        self._take(entry, self._lines)
+
+    def _append(self, lines: list[str]) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with open(self.path, "ab") as file:
             if self._half and self._half[1] == file.tell():
                 file.truncate(self._half[0])
-            file.write("".join(("" if self._ended else "\n", *(line + "\n" for line in new))).encode())
+            file.write("".join(("" if self._ended else "\n", *(line + "\n" for line in lines))).encode())
         self._half, self._ended = None, True
-        self._lines += len(new)
-        self._take(entry, self._lines)
 
     def rewrite(self, kept: list[Entry]) -> None:
         """Replace the file at once by one that holds these entries only."""
@@ -165,6 +176,12 @@ class RecordingFile:
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────
 
+    def _content(self) -> bytes:
+        try:
+            return self.path.read_bytes()
+        except OSError as error:
+            raise RecordingError(f"{self.path} can't be read: {error.strerror}") from error
+
     def _read(self, content: bytes) -> None:
         *lines, last = content.split(b"\n")
         for line in lines:
@@ -186,6 +203,8 @@ class RecordingFile:
 
     def _read_line(self, line: bytes) -> None:
         self._lines += 1
+        if not line.strip():
+            return
         try:
             self._understand(json.loads(line))
         except (ValueError, TypeError, KeyError, AttributeError) as error:
@@ -195,8 +214,9 @@ class RecordingFile:
             ) from error
 
     def _understand(self, value: dict[str, Any]) -> None:
-        if self._lines == 1:
+        if not self._known:
             _check_header(value)
+            self._known = True
         elif "message" in value:
             name = self.conversations.add(self._known_message(value.get("after", START)), value["message"])
             self._written.add(_checked(name, value["id"]))

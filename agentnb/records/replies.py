@@ -9,6 +9,7 @@ from typing import Any
 from agentnb.core.messages import ToolCall, Usage
 from agentnb.core.model import Delta, ModelReply, OnDelta
 from agentnb.records.canonical import encode, tidy
+from agentnb.text import clean, mask
 
 Stream = list[list[str]] | None
 """The pieces of a reply as they came, grouped by kind: ["text", "It is ", "5."]; None when it was not streamed."""
@@ -74,17 +75,28 @@ class Pieces:
 
     def __init__(self, on_delta: OnDelta) -> None:
         self.on_delta = on_delta
-        self.kept: list[list[str]] = []
+        self._groups: list[list[str]] = []
+
+    @property
+    def kept(self) -> list[list[str]]:
+        """The groups; where a secret stood, perhaps in pieces, the group is one piece."""
+        return [_masked(kind, pieces) for kind, *pieces in self._groups]
 
     def __call__(self, delta: Delta) -> None:
         """One piece."""
         if delta.kind == "restart":
-            self.kept.clear()
+            self._groups.clear()
         elif delta.kind in _SHOWN:
-            if not self.kept or self.kept[-1][0] != delta.kind:
-                self.kept.append([delta.kind])
-            self.kept[-1].append(tidy(delta.text))
+            if not self._groups or self._groups[-1][0] != delta.kind:
+                self._groups.append([delta.kind])
+            self._groups[-1].append(clean(delta.text))
         self.on_delta(delta)
+
+
+def _masked(kind: str, pieces: list[str]) -> list[str]:
+    whole = "".join(pieces)
+    hidden = mask(whole)
+    return [kind, *pieces] if hidden == whole else [kind, hidden]
 
 
 def play_pieces(stream: Stream, reply: ModelReply, on_delta: OnDelta) -> None:
