@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 PROGRAM = "python -m agentnb"
 START = Path("notebooks") / "00_start_here.ipynb"
-HERE = Path(__file__).parent
+PACKAGED = (Path(__file__).parent / "notebooks", Path(__file__).parents[1] / "notebooks")
+"""Where the notebooks lie that came along: in an installed package, in a clone."""
 _END_SECONDS = 10
 
 
@@ -126,18 +127,18 @@ def _existing(path: Path) -> Path:
     return path
 
 
-def start_notebook(folder: Path) -> Path:
-    """The first notebook below this folder; the notebooks that came with the package are copied there when it is not.
+def start_notebook(folder: Path, packaged: Sequence[Path] = PACKAGED) -> Path:
+    """The first notebook below this folder; the notebooks that came along are copied there when it is not.
 
     Raises:
-        UsageError: The package came without its notebooks.
+        UsageError: None came along.
     """
     target = folder / START
     if target.is_file():
         return target
-    for packaged in (HERE / START.parent, HERE.parent / START.parent):
-        if (packaged / START.name).is_file():
-            _copy_missing(packaged, target.parent)
+    for source in packaged:
+        if (source / START.name).is_file():
+            _copy_missing(source, target.parent)
             print(f"Copied the notebooks to {target.parent}", flush=True)
             return target
     raise UsageError(

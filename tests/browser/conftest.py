@@ -6,10 +6,9 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from lab_server import FLAGS, LabServer, OpenNotebook
+from lab_server import FLAGS, LabPage, LabServer, OpenNotebook
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
 ARTIFACTS = Path(__file__).parents[2] / ".artifacts"
@@ -26,30 +25,30 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabServer]:
 
 
 @pytest.fixture(scope="module")
-def browser(server: LabServer) -> Iterator[Any]:
-    """One Chromium; it ends with the module, since playwright's loop would be in the way of other tests."""
+def lab(server: LabServer) -> Iterator[LabPage]:
+    """JupyterLab in Chromium; it ends with the module, since playwright's loop would be in the way of other tests."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield browser
+        yield LabPage(browser, server)
         browser.close()
 
 
 @pytest.fixture
-def opened(server: LabServer, browser: Any) -> Iterator[Callable[..., OpenNotebook]]:
+def opened(lab: LabPage) -> Iterator[Callable[..., OpenNotebook]]:
     """`opened("name.ipynb", cells)`: a notebook of these cells, or one that lies there, open in the page."""
-    pages: list[OpenNotebook] = []
+    notebooks: list[OpenNotebook] = []
 
     def open_notebook(name: str, cells: list[str] | None = None) -> OpenNotebook:
         if cells is not None:
-            server.write(name, cells)
-        pages.append(OpenNotebook(browser, server, name))
-        return pages[-1]
+            lab.server.write(name, cells)
+        notebooks.append(OpenNotebook(lab, name))
+        return notebooks[-1]
 
     yield open_notebook
-    for page in pages:
-        page.close()
+    for notebook in notebooks:
+        notebook.close()
 
 
 @pytest.fixture(scope="session")

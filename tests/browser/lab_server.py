@@ -140,32 +140,55 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-class OpenNotebook:
-    """A notebook open in JupyterLab, in one browser page.
+class LabPage:
+    """JupyterLab in one page of a browser; it loads once and opens one notebook after the other."""
 
-    Args:
-        browser: A browser of playwright.
-        server: Where the notebook lies.
-        name: Its file name.
-    """
-
-    def __init__(self, browser: Any, server: LabServer, name: str) -> None:
-        self.server = server
-        self.path = server.folder / name
+    def __init__(self, browser: Any, server: LabServer) -> None:
         self.errors: list[str] = []
         """What the page logged as an error, and what it raised."""
-        self.page = browser.new_page(viewport={"width": 1200, "height": 1600})
+        self.server = server
+        self.page = browser.new_page(viewport={"width": 1200, "height": 1000})
         self.page.set_default_timeout(SECONDS * 1000)
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
         self.page.on("console", self._heard)
         self.page.goto(f"{server.url}/lab?reset&token={TOKEN}")
         self.page.wait_for_function("window.jupyterapp && document.querySelector('#jp-main-dock-panel')")
-        self.run_command("docmanager:open", path=name)
-        self._wait_until_ready()
 
     def _heard(self, message: Any) -> None:
         if message.type == "error":
             self.errors.append(f"{message.text} ({message.location.get('url', '')})")
+
+    def run_command(self, name: str, **arguments: Any) -> None:
+        """Execute a command of JupyterLab and wait for it."""
+        execute = "([name, options]) => jupyterapp.commands.execute(name, options).then(() => null)"
+        self.page.evaluate(execute, [name, arguments])
+
+    def use_theme(self, name: str) -> None:
+        """Switch to a theme and wait for it."""
+        self.run_command("apputils:change-theme", theme=name)
+        self.page.wait_for_function("name => document.body.dataset.jpThemeName === name", arg=name)
+
+    def picture(self, path: Path) -> None:
+        """A screenshot of the page."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.page.screenshot(path=str(path))
+
+
+class OpenNotebook:
+    """A notebook open in JupyterLab.
+
+    Args:
+        lab: The page.
+        name: The file name, in the server's folder.
+    """
+
+    def __init__(self, lab: LabPage, name: str) -> None:
+        self.lab = lab
+        self.page = lab.page
+        self.path = lab.server.folder / name
+        lab.errors.clear()
+        lab.run_command("docmanager:open", path=name)
+        self._wait_until_ready()
 
     def _wait_until_ready(self) -> None:
         self.page.wait_for_function(
@@ -178,12 +201,6 @@ class OpenNotebook:
                 return panel.sessionContext.session?.kernel?.status === 'idle';
             }""",
             arg=self.path.name,
-        )
-
-    def run_command(self, name: str, **arguments: Any) -> None:
-        """Execute a command of JupyterLab and wait for it."""
-        self.page.evaluate(
-            "([name, options]) => jupyterapp.commands.execute(name, options).then(() => null)", [name, arguments]
         )
 
     def start_all(self) -> None:
@@ -234,15 +251,11 @@ class OpenNotebook:
 
     def save(self) -> dict[str, Any]:
         """Save and return what the file holds now."""
-        self.run_command("docmanager:save")
+        self.lab.run_command("docmanager:save")
         return json.loads(self.path.read_text("utf-8"))
 
-    def picture(self, path: Path) -> None:
-        """A screenshot of the page."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self.page.screenshot(path=str(path))
-
     def close(self) -> None:
-        """Close the page and shut the kernel down."""
-        self.page.close()
-        self.server.end_kernels()
+        """Close the notebook as it is and shut its kernel down; nothing happens when it is closed."""
+        close = "name => [...jupyterapp.shell.widgets('main')].find(each => each.context?.path === name)?.dispose()"
+        self.page.evaluate(close, self.path.name)
+        self.lab.server.end_kernels()

@@ -53,14 +53,14 @@ def test_steps_appear_and_can_be_opened(weather, artifacts):
     """Run All shows one collapsed block per step; a click opens it, another closes it."""
     weather.run_all()
     steps = weather.cell(2).locator("details")
-    weather.picture(artifacts / "steps-light.png")
+    weather.lab.picture(artifacts / "steps-light.png")
 
     assert steps.count() >= 4
     assert "get_weather for city='Beijing'" in steps.first.locator("summary").first.inner_text()
     assert not steps.first.evaluate("each => each.open")
     steps.first.locator("summary").first.click()
     assert steps.first.evaluate("each => each.open")
-    weather.picture(artifacts / "steps-open.png")
+    weather.lab.picture(artifacts / "steps-open.png")
     steps.first.locator("summary").first.click()
     assert not steps.first.evaluate("each => each.open")
 
@@ -73,43 +73,46 @@ def test_nothing_live_is_left_behind(weather):
     assert weather.cell(2).locator(".jupyter-widgets, .widget-button").count() == 0
     assert "widgets" not in saved["metadata"]
     assert "widget-view" not in weather.path.read_text("utf-8")
-    assert weather.errors == []
+    assert weather.lab.errors == []
 
 
 def test_a_saved_notebook_reads_the_same(weather, opened):
-    """Opened again without a kernel having run, every step is there and no widget is missed."""
+    """Opened again, before anything runs, every step is there and no widget is missed."""
     weather.run_all()
     weather.save()
+    before = weather.cell(2).locator("details").count()
+    weather.close()
     again = opened("weather.ipynb")
 
     again.cell(2).locator("details").first.wait_for()
-    assert again.cell(2).locator("details").count() == weather.cell(2).locator("details").count()
+    assert again.cell(2).locator("details").count() == before
     assert again.page.get_by_text("Error displaying widget").count() == 0
 
 
 def test_dark_theme(weather, artifacts):
     """Text has the theme's own colour, so that it can be read in the dark."""
     weather.run_all()
-    weather.run_command("apputils:change-theme", theme="JupyterLab Dark")
-    weather.page.wait_for_function("document.body.dataset.jpThemeName === 'JupyterLab Dark'")
+    weather.lab.use_theme("JupyterLab Dark")
     weather.cell(2).locator("summary").first.click()
-    weather.picture(artifacts / "steps-dark.png")
+    weather.lab.picture(artifacts / "steps-dark.png")
+    colour = weather.cell(2).locator("summary").first.evaluate("each => getComputedStyle(each).color")
+    weather.lab.use_theme("JupyterLab Light")
 
-    assert lightness(weather, 2, "summary") > 128
+    assert lightness(colour) > 128
 
 
 def test_stop_button_ends_the_cell(opened, artifacts):
     """Stop during a tool of 30 s ends the cell at once and normally; the run is kept, with its answered call."""
     notebook = opened("stop.ipynb", [LOAD, SLOW, WAIT, "run.stop.value, len(run.steps), len(run.tool_results)"])
     notebook.start_all()
-    stop = notebook.page.get_by_role("button", name="Stop", exact=True)
+    stop = notebook.cell(2).get_by_role("button", name="Stop")
     notebook.page.get_by_text("wait runs").first.wait_for()
-    notebook.picture(artifacts / "stop-bar.png")
+    notebook.lab.picture(artifacts / "stop-bar.png")
     began = time.time()
     stop.click()
     notebook.wait_for_cells()
     seconds = notebook.ended(2) - began
-    notebook.picture(artifacts / "stopped.png")
+    notebook.lab.picture(artifacts / "stopped.png")
 
     assert seconds < 1.5
     assert all(output["output_type"] != "error" for output in notebook.outputs(2))
@@ -126,7 +129,7 @@ def test_interrupt_stops_run_all(opened, artifacts):
     notebook.interrupt()
     notebook.wait_for_cells()
     seconds = notebook.ended(2) - began
-    notebook.picture(artifacts / "interrupted.png")
+    notebook.lab.picture(artifacts / "interrupted.png")
 
     assert seconds < 1.5
     assert notebook.counts() == [1, 2, 3, None]
@@ -146,22 +149,21 @@ def test_queued_cells_all_run(opened):
     assert notebook.outputs(6)[0]["data"]["text/plain"] == "4"
 
 
-def test_first_notebook(server, opened, artifacts):
+def test_first_notebook(lab, opened, artifacts):
     """The first notebook runs from its recording, and its answer is there."""
     if not (NOTEBOOKS / "00_start_here.ipynb").exists():
         pytest.skip("the first notebook is not written yet")
-    shutil.copytree(NOTEBOOKS, server.folder, dirs_exist_ok=True)
+    shutil.copytree(NOTEBOOKS, lab.server.folder, dirs_exist_ok=True)
     notebook = opened("00_start_here.ipynb")
     notebook.run_all()
-    notebook.picture(artifacts / "start-here.png")
+    notebook.lab.picture(artifacts / "start-here.png")
 
     assert None not in notebook.counts()
     assert "58.5" in notebook.page.locator(".jp-Notebook").inner_text()
-    assert notebook.errors == []
+    assert notebook.lab.errors == []
 
 
-def lightness(notebook, number: int, selector: str) -> float:
-    """How bright the text of an element is, from 0 to 255."""
-    colour = notebook.cell(number).locator(selector).first.evaluate("each => getComputedStyle(each).color")
+def lightness(colour: str) -> float:
+    """How bright `rgba(...)` is, from 0 to 255."""
     channels = [float(each) for each in colour[colour.index("(") + 1 : -1].split(",")[:3]]
     return sum(channels) / 3
