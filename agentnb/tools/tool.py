@@ -27,7 +27,8 @@ from agentnb.instructions import Example
 from agentnb.text import shorten
 from agentnb.tools.arguments import cast_arguments
 from agentnb.tools.results import SMALLEST_LIMIT, error_text, result_text, traceback_text
-from agentnb.tools.schema import Parameters, inner_function, is_unbound, read_docstring, read_parameters
+from agentnb.tools.schema import Parameters, read_parameters
+from agentnb.tools.signature import inner_function, is_unbound, read_docstring
 from agentnb.tools.threads import Outcome, is_async, outcome_of
 from agentnb.tools.versions import read_source, stamp
 

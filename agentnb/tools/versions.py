@@ -13,7 +13,7 @@ from functools import partial
 from types import CodeType
 from typing import Any
 
-from agentnb.tools.schema import inner_function
+from agentnb.tools.signature import inner_function
 
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _seen: dict[str, list[str]] = {}

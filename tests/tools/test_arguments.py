@@ -204,12 +204,12 @@ def test_values_that_fit_are_left_alone(name, given_json, wanted):
 )
 def test_values_without_a_plain_meaning_are_refused(name, given_json, expected):
     """Nothing is guessed: the error names the field and what was expected, quickly."""
-    began = time.perf_counter()
+    began = time.process_time()
     text = refused(every, f'{{"{name}": {given_json}}}')
 
     assert f"{name}=" in text
     assert expected in text
-    assert time.perf_counter() - began < 1
+    assert time.process_time() - began < 1
 
 
 def test_null_for_a_default_means_the_default():
@@ -304,11 +304,11 @@ def test_many_problems_are_counted_quickly():
 
     def f(xs: list[int]) -> None: ...
 
-    began = time.perf_counter()
+    began = time.process_time()
     text = refused(f, json.dumps({"xs": ["x"] * 20_000}))
 
     assert "xs.0='x'" in text
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 2
 
 
 def test_secrets_are_hidden_in_errors():
