@@ -180,6 +180,8 @@ def test_valid_json_is_not_repaired():
         ('{"tool":"say","args":{"t":"a" "b"}}', "not clear where a string ends"),
         ('{"tool":"say","args":{"t":hello}}', "'hello' stands outside a string"),
         ('{"tool":"say","args":{"t":}}', "punctuation is broken"),
+        ('{"tool":"say","args":{"t"["a"[]]}}', "punctuation is broken"),
+        ('{"tool":"say","args":{"t","a":}}', "punctuation is broken"),
         ('{"tool":"say","args":{"n":007,"t":1}}', "'007' stands outside a string"),
         ('{"tool":"say","args":{"t":[1}}}', "brackets do not match"),
         ('{"tool":"write_file","args":{"path":"a.txt","text":"chapter 1 and th', "a string is not closed"),

@@ -406,12 +406,14 @@ def test_a_failure_while_recording_drops_nothing(tmp_path):
     path = tmp_path / "r.jsonl"
     with recording(path):
         ran(ScriptedModel([calls("add", a=1, b=1), "It is 2."]))
+    before = path.read_bytes()
     with pytest.raises(ZeroDivisionError), recording(path, mode="record"):
-        asked(ScriptedModel(["new"]), asking("x"))
+        ran(ScriptedModel([calls("add", a=1, b=2), "It is 3."]))
         raise ZeroDivisionError
 
+    assert path.read_bytes().startswith(before)
     with recording(path, mode="replay"):
-        assert ran(NoModel()).answer == "It is 2."
+        assert ran(NoModel()).answer == "It is 3."
 
 
 def test_off_asks_and_records_nothing(tmp_path):
