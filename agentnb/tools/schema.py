@@ -7,6 +7,7 @@ done once, when the tool is registered, so that a hint which can't be resolved f
 from __future__ import annotations
 
 import inspect
+import json
 import typing
 from collections.abc import Callable, Mapping
 from copy import deepcopy
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NotRequired, Optional
 
 from pydantic import ConfigDict, Field, TypeAdapter
 from pydantic.fields import FieldInfo
-from pydantic_core import PydanticUndefined, SchemaValidator, to_jsonable_python
+from pydantic_core import SchemaValidator, to_jsonable_python
 from typing_extensions import TypedDict
 
 from agentnb.errors import ToolDefinitionError
@@ -44,8 +45,8 @@ class Parameter:
     default: Any
     """`REQUIRED` when there is none."""
     hinted: bool
-    shown: bool
-    """The default is plain data: it is shown to the model, filled in and kept with the call."""
+    filled: bool
+    """A copy of the default goes with each call that gives no value; else the function fills it in by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,7 @@ class Parameters:
         values = {
             item.name: given[item.name] if item.name in given else deepcopy(item.default)
             for item in self.items
-            if item.shown or item.name in given
+            if item.filled or item.name in given
         }
         return {**values, **given}
 
@@ -114,7 +115,8 @@ def read_parameters(function: Callable[..., Any], told: Mapping[str, str], name:
         rest = parameter.kind is _REST
         hints["**" + parameter.name if rest else parameter.name] = _field(parameter, hint, default, told)
         hinted = parameter.annotation is not REQUIRED
-        items.append(Parameter(parameter.name, parameter.kind, default, hinted, _is_plain(default)))
+        filled = _is_plain(default) or (isinstance(parameter.default, FieldInfo) and default is not REQUIRED)
+        items.append(Parameter(parameter.name, parameter.kind, default, hinted, filled))
     adapter = _adapter(hints, name)
     inner = _tidy(adapter.json_schema())
     rest_key = next((key for key in hints if key.startswith("**")), "")
@@ -155,8 +157,7 @@ def _read_default(parameter: inspect.Parameter, hint: Any) -> tuple[Any, Any]:
     default = parameter.default
     if isinstance(default, FieldInfo):
         hint = Annotated[hint, default]
-        value = default.get_default(call_default_factory=False)
-        return hint, REQUIRED if value is PydanticUndefined and default.is_required() else value
+        return hint, REQUIRED if default.is_required() else default.get_default(call_default_factory=True)
     if default is None and hint is not Any:
         hint = Optional[hint]  # noqa: UP045 - a hint may be a string-like form that knows no `|`
     return hint, default
@@ -178,10 +179,11 @@ def _annotated_text(hint: Any) -> str:
 
 
 def _is_plain(default: Any) -> bool:
+    """Whether strict JSON can hold it, so that the model can be shown it and a file can keep it."""
     if default is REQUIRED:
         return False
     try:
-        to_jsonable_python(default)
+        json.dumps(to_jsonable_python(default), allow_nan=False).encode()
     except Exception:
         return False
     return True
@@ -243,7 +245,7 @@ def _written_out(node: Any, definitions: Mapping[str, Any], inside: tuple[str, .
     return {
         name: _beneath(name, each, definitions, inside)
         for name, each in _as_base64(node).items()
-        if name != "title" or not isinstance(each, str)
+        if not (name == "title" and isinstance(each, str)) and not (name == "default" and not _is_plain(each))
     }
 
 
@@ -269,7 +271,7 @@ def _shown(inner: Mapping[str, Any], items: list[Parameter], rest: str) -> dict[
     schema.update({key: inner[key] for key in ("required", "$defs") if key in inner})
     schema["additionalProperties"] = properties.pop(rest)["additionalProperties"] if rest else False
     for item in items:
-        if item.shown and item.default is not None and item.name in properties:
+        if item.default is not None and item.name in properties and _is_plain(item.default):
             shown = to_jsonable_python(item.default, bytes_mode="base64")
             properties[item.name] = {**properties[item.name], "default": shown}
     return schema

@@ -12,7 +12,7 @@ import json
 import math
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, MappingView, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import date, time
 from enum import Enum
@@ -30,6 +30,7 @@ _MAX_BITS = 13_000
 _SORTED_SETS = 10_000
 _LEAST_ROOM = 12
 _ROWS = 20
+_WHOLE_ARRAY = 1_000
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
@@ -188,6 +189,10 @@ def _as_plain(value: Any) -> Any:
         return value.value if not isinstance(value.value, Enum) else str(value.value)
     if isinstance(value, date | time):
         return value.isoformat()
+    if isinstance(value, MappingView):
+        return list(value)  # type: ignore[call-overload]  # every view of a mapping can be walked
+    if _is_of(value, "numpy", "generic", "ndarray") and value.dtype.kind in "biufSU" and value.size <= _WHOLE_ARRAY:
+        return value.tolist()
     if dataclasses.is_dataclass(kind):
         return {each.name: getattr(value, each.name) for each in dataclasses.fields(kind) if each.repr}
     if hasattr(kind, "__pydantic_fields__") and hasattr(kind, "model_dump"):
@@ -213,11 +218,13 @@ def _special(value: Any, limit: int) -> tuple[str, list[str]] | None:
     """Text of values that have a better short form than JSON; None for all others."""
     if _is_binary(value):
         return _bytes_text(value)
-    for module, name, describe in _LIBRARY:
-        kind = getattr(sys.modules.get(module), name, None)
-        if kind is not None and isinstance(value, kind):
-            return describe(value, limit)
-    return None
+    return next((describe(value, limit) for module, name, describe in _LIBRARY if _is_of(value, module, name)), None)
+
+
+def _is_of(value: Any, module: str, *names: str) -> bool:
+    """Whether the value is of one of these classes, if anyone has imported their module."""
+    home = sys.modules.get(module)
+    return home is not None and isinstance(value, tuple(getattr(home, name) for name in names if hasattr(home, name)))
 
 
 def _is_binary(value: Any) -> bool:
@@ -232,15 +239,9 @@ def _bytes_text(value: bytes | bytearray | memoryview) -> tuple[str, list[str]]:
     return f"{size} bytes as base64: {base64.b64encode(bytes(value)).decode()}", []
 
 
-def _scalar_text(value: Any, limit: int) -> tuple[str, list[str]]:
-    return _as_json(value.item() if value.dtype.kind in "biufSU" else str(value), limit)
-
-
-def _array_text(value: Any, limit: int) -> tuple[str, list[str]]:
-    if value.size <= 1_000 and value.dtype.kind in "biufSU":
-        text, notes = _as_json(value.tolist(), limit)
-        if SHORTENED not in notes:
-            return text, notes
+def _array_text(value: Any, limit: int) -> tuple[str, list[str]] | None:
+    if value.size <= _WHOLE_ARRAY and value.dtype.kind in "biufSU":
+        return None
     start = [item.item() if hasattr(item, "item") else item for item in value.flat[:_ROWS]]
     shown, notes = _as_json(start, limit)
     head = f"array of {value.dtype}, shape {value.shape}, showing {len(start)} of {value.size:,}:"
@@ -276,8 +277,7 @@ def _axes_text(value: Any, limit: int) -> tuple[str, list[str]]:
     return _figure_text(value.figure, limit)
 
 
-_LIBRARY: tuple[tuple[str, str, Callable[[Any, int], tuple[str, list[str]]]], ...] = (
-    ("numpy", "generic", _scalar_text),
+_LIBRARY: tuple[tuple[str, str, Callable[[Any, int], tuple[str, list[str]] | None]], ...] = (
     ("numpy", "ndarray", _array_text),
     ("pandas", "DataFrame", _frame_text),
     ("pandas", "Series", _series_text),

@@ -161,7 +161,7 @@ class Tool:
         if outcome.expired:
             text = f"timed out after {self.options.timeout:g} s"
             return ToolResult(call.id, call.name, text, "timeout", None, kept, version, seconds, "", notes)
-        text = error_text(error, self.options.max_chars) + _advice(error, self.options.thread)
+        text = error_text(error, self.options.max_chars) + _advice(error, self.options.thread and not self._async)
         trace = traceback_text(error)
         return ToolResult(call.id, call.name, text, "error", None, kept, version, seconds, trace, notes)
 

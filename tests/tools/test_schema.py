@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import functools
 import json
@@ -13,6 +14,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import BaseModel, Field
 
+from agentnb.core.messages import ToolCall
 from agentnb.core.tool import ToolSpec
 from agentnb.errors import ToolDefinitionError
 from agentnb.tools.schema import lint
@@ -250,6 +252,23 @@ def test_none_as_default_allows_null():
     def f(x: int = None) -> None: ...  # noqa: RUF013 - the sloppy hint is the point
 
     assert {"type": "null"} in schema(f)["properties"]["x"]["anyOf"]
+
+
+def test_defaults_that_json_lacks_are_not_shown():
+    """A default of NaN, or an object, works and never reaches the request."""
+    marker = object()
+
+    def f(a: float = float("nan"), b: Any = marker, c: list[int] = Field(default_factory=list)) -> Any:  # noqa: B008
+        return [a != a, b is marker, c]
+
+    made = to_tool(f)
+
+    assert "default" not in made.spec.parameters["properties"]["a"]
+    assert "default" not in made.spec.parameters["properties"]["b"]
+    assert json.dumps(made.spec.parameters, allow_nan=False)
+    result = asyncio.run(made.answer(ToolCall("c1", "f")))
+    assert result.value == [True, True, []]
+    assert result.arguments == {"c": []}
 
 
 def test_hints_are_found_where_the_function_stands():
