@@ -15,6 +15,8 @@ from weakref import WeakKeyDictionary
 
 import httpx
 
+from agentnb.models.network import use_asyncio
+
 KEEP_SECONDS = 60.0
 """How long an idle connection is used again."""
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -79,7 +81,9 @@ def make_client(origin: httpx.URL) -> Client:
     """The one place where HTTP clients are made."""
     context = tls_context() if origin.scheme == "https" else _no_tls()
     limits = httpx.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=KEEP_SECONDS)
-    return Client(httpx.AsyncHTTPTransport(verify=context, limits=limits, proxy=_proxy(origin)))
+    transport = httpx.AsyncHTTPTransport(verify=context, limits=limits, proxy=_proxy(origin))
+    use_asyncio(transport)
+    return Client(transport)
 
 
 @cache
