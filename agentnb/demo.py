@@ -10,11 +10,10 @@ from typing import Any
 
 from agentnb.agent import Agent
 from agentnb.errors import ToolError
-from agentnb.models.embedded import load_examples
+from agentnb.models.embedded import load_examples, load_system_prompt
 from agentnb.tools.builtin import calculator
 
 GOAL = "What do the temperatures of Beijing and Shanghai add up to?"
-SYSTEM_PROMPT = "You are a helpful assistant. Get every fact from a tool first. Never guess a number."
 CELSIUS = {
     "Beijing": 31.0,
     "Shanghai": 27.5,
@@ -31,18 +30,19 @@ CELSIUS = {
 """A fixed table, so that the right answer is known."""
 
 
-def get_weather(city: str) -> float:
+def get_weather(city: str) -> str:
     """Current temperature of a city.
 
     Args:
         city: English name, such as "Beijing".
 
     Returns:
-        Degrees Celsius.
+        A sentence, such as "Beijing: 31.0 degrees Celsius".
     """
+    # a sentence as in the worked examples: after bare numbers the embedded model forgets to add them
     for name, celsius in CELSIUS.items():
         if name.casefold() == city.strip().casefold():
-            return celsius
+            return f"{name}: {celsius} degrees Celsius"
     raise ToolError(f"no weather for {city!r}; the cities are {', '.join(CELSIUS)}")
 
 
@@ -51,8 +51,8 @@ def demo_agent(model: Any = None, planner: str = "tools", middleware: Sequence[A
     return Agent(
         model=model,
         tools=[get_weather, calculator],
-        system_prompt=SYSTEM_PROMPT,
+        system_prompt=load_system_prompt(),
         planner=planner,
-        examples=load_examples(),
+        examples=load_examples(["get_weather", "calculator"]),
         middleware=middleware,
     )
