@@ -86,16 +86,18 @@ def show_plot(magics: AgentMagics, words: list[str]) -> None:
 
 
 def set_recording(magics: AgentMagics, words: list[str]) -> None:
-    """FILE [MODE]: record and replay model calls (auto, replay, record); "off" ends it."""
-    from agentnb.records.recording import stop_recording, use_recording
+    """[FILE [MODE]]: record and replay model calls (auto, replay, record); "off" ends it; alone: who answered so far."""
+    from agentnb.records.recording import active_recording, stop_recording, use_recording
 
-    if not words:
-        raise UsageError("%agent recording needs a file", remedy="%agent recording FILE.jsonl, or %agent recording off")
-    if words[0] == "off":
+    if words == ["off"]:
         stop_recording()
-        return
-    mode = words[1] if len(words) > 1 else "auto"
-    print(use_recording(words[0], mode))
+    elif words:
+        use_recording(words[0], words[1] if len(words) > 1 else "auto")
+        print(f"model calls are answered from {words[0]} where it has them")
+    elif (active := active_recording()) is not None:
+        print(active.account)
+    else:
+        print("no recording is open; %agent recording FILE opens one")
 
 
 def fetch_model(magics: AgentMagics, words: list[str]) -> None:

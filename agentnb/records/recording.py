@@ -36,7 +36,8 @@ MODES = ("auto", "replay", "record", "off")
 class Recording:
     """A recording that is open: a door in front of every model call of this process.
 
-    `replayed` and `recorded` count the calls that it answered and those that it wrote down.
+    `replayed`, `recorded` and `asked` count the calls that it answered, those that it wrote down, and those that the
+    model answered.
     """
 
     def __init__(self, path: str | os.PathLike[str], mode: str = "auto") -> None:
@@ -44,6 +45,7 @@ class Recording:
         self.mode = _mode(mode)
         self.replayed = 0
         self.recorded = 0
+        self.asked = 0
         self._file: RecordingFile | None = None
         self._taken: dict[tuple[Asked, str], set[int]] = {}
         self._rewritten: set[tuple[str, str]] = set()
@@ -52,6 +54,13 @@ class Recording:
 
     def __repr__(self) -> str:
         return f"<Recording {self.path} · {self.mode} · {self.replayed} replayed, {self.recorded} recorded>"
+
+    @property
+    def account(self) -> str:
+        """Who has answered so far, in one line: "lesson.jsonl: 4 of 4 model calls replayed"."""
+        total = self.replayed + self.asked
+        live = f", {self.asked} answered by the model" if self.asked else ""
+        return f"{self.path.name}: {self.replayed} of {total} model calls replayed{live}"
 
     def open(self) -> Self:
         """Read the file and stand at the door, in front of the doors that are open.
@@ -93,6 +102,7 @@ class Recording:
             RecordingError: In replay, when this request is not recorded.
         """
         if self._file is None:
+            self.asked += 1
             return await onward(request)
         name = tidy(model.name or "")
         with self._lock:
@@ -105,6 +115,7 @@ class Recording:
             raise self._miss(asked, name, number)
         try:
             reply, stream = await self._onward(model, request, on_delta, onward)
+            self.asked += 1
         except BaseException:
             self._taken[asked, name].discard(number)
             raise
@@ -200,6 +211,11 @@ def stop_recording() -> Recording | None:
     closed = _standing.pop()
     closed.close()
     return closed
+
+
+def active_recording() -> Recording | None:
+    """The recording that answers first now; None when none is open."""
+    return next((door for door in doors if isinstance(door, Recording)), None)
 
 
 def _mode(asked: str) -> str:
