@@ -4,8 +4,8 @@
     somebody else's loop runs  a private loop in its own thread; the caller waits and stays interruptible
     our own loop runs          (an async tool calls agent.run) nested on that loop alone, by nest-asyncio2
 
-The loops of other people, the kernel's above all, are never patched or nested. An interrupt cancels the waiting task and
-every run nested in it, and comes out as KeyboardInterrupt when the task has ended.
+The loops of other people, the kernel's above all, are never patched or nested. An interrupt cancels the waiting task
+and every run nested in it, and comes out as KeyboardInterrupt when the task has ended.
 """
 
 from __future__ import annotations
@@ -79,11 +79,17 @@ def run_sync(work: Coroutine[Any, Any, T]) -> T:
     """
     me = Node()
     member = together(work, me)
-    try:
-        loop = asyncio.get_running_loop()
-    except RuntimeError:
+    loop = _running_loop()
+    if loop is None:
         return _run_here(member)
     return _run_nested(loop, member) if loop in _ours else _run_beside(member, me)
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
 
 
 class _Runner:
@@ -185,7 +191,7 @@ def woken() -> Iterator[None]:
 
 
 async def _wake() -> None:
-    while True:
+    while True:  # noqa: ASYNC110  # nothing is waited for: the loop is only to come round
         await asyncio.sleep(_WAKE_SECONDS)
 
 
