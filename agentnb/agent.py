@@ -23,7 +23,7 @@ from agentnb.core.middleware import StateMade
 from agentnb.core.planner import Planner
 from agentnb.core.runtime import Runtime
 from agentnb.core.state import State
-from agentnb.errors import AgentInterrupted, RunCancelled, SettingsError
+from agentnb.errors import AgentInterrupted, SettingsError, keep_state
 from agentnb.instructions import Example, Instructions
 from agentnb.models.named import to_model
 from agentnb.planners.preamble import to_example
@@ -96,13 +96,14 @@ class Agent:
         """The same as `run`, awaited.
 
         Raises:
-            RunCancelled: The task was cancelled; a CancelledError whose `state` is the run so far.
+            asyncio.CancelledError: The task was cancelled; the error's `state` is the run so far.
         """
         kept = _Kept(_as_state(start))
         try:
             return await bridge.together(self._follow(kept, limits))
         except asyncio.CancelledError as error:
-            raise RunCancelled(kept.state) from error
+            keep_state(error, kept.state)
+            raise
 
     def steps(self, start: str | State, *, limits: Limits | None = None) -> Iterator[State]:
         """Each State as it is made, from a plan, a tool's answer or a stop. To leave early is to stop the run."""

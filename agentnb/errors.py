@@ -10,7 +10,7 @@
     ├── RunError                     from `state.raise_for_stop()`
     └── UsageError                   a magic, a command or a function was used in a way it can't serve
     AgentInterrupted                 a person stopped the run; a KeyboardInterrupt, with the State in hand
-    RunCancelled                     the task of an awaited run was cancelled; a CancelledError, with the State in hand
+    CancelledError                   asyncio's own, when the task of an awaited run was cancelled; with the State in hand
 
 An error reads "layer: what happened. Remedy."; a limit reached is no error but a StopReason.
 """
@@ -163,12 +163,11 @@ class AgentInterrupted(KeyboardInterrupt):
         return [f"AgentInterrupted: {self}"]
 
 
-class RunCancelled(asyncio.CancelledError):
-    """The task that awaited a run was cancelled. `state` is the run so far."""
+def keep_state(error: asyncio.CancelledError, state: Any) -> None:
+    """Give a CancelledError the run so far as its `state`, and one line to show in a notebook.
 
-    def __init__(self, state: Any = None) -> None:
-        super().__init__("the run was cancelled; its State is the error's state")
-        self.state = state
-
-    def _render_traceback_(self) -> list[str]:
-        return [f"RunCancelled: {self}"]
+    It stays the very same error, since `asyncio.timeout` takes nothing but a plain CancelledError for its own.
+    """
+    lines = ["CancelledError: the run was cancelled; its State is the error's state"]
+    error.state = state  # type: ignore[attr-defined]
+    error._render_traceback_ = lambda: lines  # type: ignore[attr-defined]
