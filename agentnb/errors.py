@@ -10,7 +10,7 @@
     ├── RunError                     from `state.raise_for_stop()`
     └── UsageError                   a magic, a command or a function was used in a way it can't serve
     AgentInterrupted                 a person stopped the run; a KeyboardInterrupt, with the State in hand
-    CancelledError                   asyncio's own, when the task of an awaited run was cancelled; with the State in hand
+    CancelledError                   asyncio's own, from an awaited run that was cancelled; with the State in hand
 
 An error reads "layer: what happened. Remedy."; a limit reached is no error but a StopReason.
 """
