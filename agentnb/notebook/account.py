@@ -15,9 +15,10 @@ from itertools import islice
 from agentnb.core.messages import Message, ToolCall, ToolResult
 from agentnb.core.state import Step
 from agentnb.notebook.bounds import wanted
-from agentnb.notebook.words import outcome, parsed, spelled, usage_words, version_words
+from agentnb.notebook.words import brief, outcome, parsed, spelled, usage_words, version_words
 
 _MESSAGE_BYTES = 40
+_MOST_TRACEBACK = 60_000
 _PATH = re.compile(r'File "(?:[^"\n]*[\\/])?([^"\\/\n]+)"')
 _CELL = re.compile(r"Cell In\[\d+\]")
 _CELL_FILE = re.compile(r'File "[^"\n]*ipykernel_\d+[\\/][^"\n]*"')
@@ -69,10 +70,13 @@ def _more_calls(number: int, here: str) -> tuple[Section, ...]:
     return (Section("", (Part("more", f"{number:,} more calls, in {here}.calls and {here}.results", words=True),)),)
 
 
-def message_section(step: Step, name: str) -> Section:
+def message_section(step: Step, name: str, most_calls: int) -> Section:
     """The second depth: what the step added to the conversation."""
     added = _added(step)
-    return Section(f"Messages added ({len(added)})", tuple(_message_part(m, name) for m in added), folded=True)
+    parts = [_message_part(message, name) for message in added[: most_calls + 1]]
+    if more := len(added) - len(parts):
+        parts.append(Part("more", f"{more:,} more messages, in {name}.messages", words=True))
+    return Section(f"Messages added ({len(added)})", tuple(parts), folded=True)
 
 
 def request_section(step: Step, name: str, room: int) -> Section | None:
@@ -84,9 +88,8 @@ def request_section(step: Step, name: str, room: int) -> Section | None:
         text = json.dumps(step.request, ensure_ascii=False, indent=2, default=repr)
         if wanted(text, room) <= room:
             return Section("Request as sent", (Part("JSON", text, here),), folded=True)
-    return Section(
-        "Request as sent", (Part("JSON", f"too long to show here, it is in {here}", words=True),), folded=True
-    )
+    pointer = Part("JSON", f"too long to show here, it is in {here}", words=True)
+    return Section("Request as sent", (pointer,), folded=True)
 
 
 def _before(step: Step, here: str) -> Iterator[Part]:
@@ -117,7 +120,7 @@ def _call_section(step: Step, index: int, here: str) -> Section:
     position, result = _result_of(step, call)
     version = version_words(result.version) if result else ""
     which = f"Call {index + 1}" if len(step.calls) > 1 else "Call"
-    title = " · ".join([which, version or call.name, _status(result, call, step)])
+    title = " · ".join([which, version or brief(call.name, 60), _status(result, call, step)])
     parts = [Part("arguments", call.arguments, f"{here}.calls[{index}].arguments")]
     if result is not None:
         parts += _result_parts(call, result, f"{here}.results[{position}]")
@@ -155,7 +158,7 @@ def _differ(call: ToolCall, result: ToolResult) -> bool:
 
 def _steady(traceback: str) -> str:
     """A traceback without what differs from machine to machine: folders, cell numbers, addresses, markers."""
-    text = _CELL_FILE.sub('File "cell"', traceback)
+    text = _CELL_FILE.sub('File "cell"', traceback[-_MOST_TRACEBACK:])
     text = _CELL.sub("Cell", _PATH.sub(r'File "\1"', text))
     return _ADDRESS.sub("0x…", _MARKER.sub("", text)).rstrip()
 
@@ -173,8 +176,8 @@ def _added(step: Step) -> list[Message]:
 
 
 def _message_part(message: Message, name: str) -> Part:
-    label = f"tool {message.name}" if message.role == "tool" else message.role
-    asked = [f"{call.name}({call.arguments})" for call in message.calls]
+    label = f"tool {brief(message.name, 60)}" if message.role == "tool" else message.role
+    asked = [f"{brief(call.name, 60)}({call.arguments})" for call in message.calls]
     said = [message.content] if message.content else []
     return Part(label, "\n".join([*said, *asked]), f"{name}.messages")
 

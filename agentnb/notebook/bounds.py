@@ -22,7 +22,9 @@ LEAST_BYTES = 1_000
 """What a step gets even when the room of its run is used up: enough for its one line."""
 
 _LINE_BYTES = 12
-_HALVINGS = 6
+_TRIES = 8
+_DISPLAY_BYTES = 300
+_NOTE_BYTES = 120
 _C1_SEQUENCE = re.compile("\x9b[0-?]*[ -/]*[@-~]")
 _UNSEEN = re.compile("[\x80-\x9f\u202a-\u202e\u2066-\u2069]")
 _JOINERS = "\u200d\ufe0e\ufe0f"
@@ -52,14 +54,15 @@ class Budget:
         return max(LEAST_BYTES, self.total - self.spent)
 
     def spend(self, *texts: str, step: int = 0) -> None:
-        """These texts were shown, as the display of this step."""
-        self.spent += sum(map(cost, texts))
+        """These texts were shown in one display, that of this step."""
+        self.spent += _DISPLAY_BYTES + sum(map(cost, texts))
         self.first, self.last = self.first or step, step or self.last
 
 
 def cost(text: str) -> int:
     """The bytes that a text takes in a saved notebook, where each line is a JSON string of its own."""
-    return len(json.dumps(text, ensure_ascii=False).encode()) + _LINE_BYTES * text.count("\n")
+    lines = text.count("\n") if text.isascii() else sum(map(text.count, "\n\u2028\u2029"))
+    return len(json.dumps(text, ensure_ascii=False).encode()) + _LINE_BYTES * lines
 
 
 def shown(text: str) -> str:
@@ -120,11 +123,14 @@ def _missing(count: int, total: int, where: str, tail: bool) -> str:
 
 
 def shares(costs: Sequence[int], room: int) -> list[int]:
-    """Divide `room`: the short get all they ask for, the long share what is left equally."""
+    """Divide `room`: the short get all they ask for, the long share what is left equally.
+
+    What costs no more than the note that would say it was cut is never cut.
+    """
     given = [0] * len(costs)
     order = sorted(range(len(costs)), key=costs.__getitem__)
     for position, index in enumerate(order):
-        given[index] = max(0, min(costs[index], room // (len(costs) - position)))
+        given[index] = min(costs[index], max(_NOTE_BYTES, room // (len(costs) - position)))
         room -= given[index]
     return given
 
@@ -139,15 +145,16 @@ def within(limit: int, draw: Callable[[int], str]) -> str:
 
     `draw(0)` is the least there is, whatever it costs.
     """
-    whole = draw(limit)
-    if cost(whole) <= limit:
-        return whole
-    best, low, high = "", 0, limit
-    for _ in range(_HALVINGS):
-        room = (low + high) // 2
+    best, low, high, room = "", 0, limit, limit
+    for _ in range(_TRIES):
         drawn = draw(room) if room else ""
-        if drawn and cost(drawn) <= limit:
+        excess = cost(drawn) - limit if drawn else 0
+        if drawn and excess <= 0:
             best, low = drawn, room
         else:
             high = room
+        if high - low <= limit // 16:
+            break
+        guess = room - excess  # right when all beside the texts costs the same, however they are cut
+        room = guess if low < guess < high and excess > 0 else (low + high) // 2
     return best or draw(0)

@@ -11,13 +11,15 @@ from agentnb.core.state import State, Step
 from agentnb.notebook import render_html, render_text
 from agentnb.notebook.bounds import cost, cut, escaped, within
 from agentnb.notebook.markdown import answer_html
-from agentnb.notebook.step import step_details, step_text
+from agentnb.notebook.step import step_html, step_text
 from agentnb.notebook.words import UNKNOWN, count, counted, deed, remedy, step_line, stop_words, totals_words
 from agentnb.plots.run_plots import token_rows
 
 _HEADS = ("step", "what", "input", "cached", "output", "reasoning", "total")
 _WORDS = (False, True, False, False, False, False, False)
-_ROW_BYTES = 1_600
+_ANSWER_BYTES = 40_000
+_ROW_BYTES = 900
+_LINE_BYTES = 150
 _MOST_ROWS = 40
 _STEP_BYTES = 1_200
 _BARS = "Bars, from faint to strong: cached input, fresh input, output, reasoning."
@@ -33,21 +35,19 @@ def final_html(state: State, limit: int, name: str, since: int, first: int) -> s
         since: Steps up to this number belong to an earlier cell.
         first: Steps after this number had no display of their own.
     """
-    answer = within(limit // 2, partial(_answer_html, state, name))
     steps = state.steps
-    told = answer + _ending_html(state, limit // 8, name) + _table_html(steps[since:], limit, name)
+    told = within(min(_ANSWER_BYTES, limit // 2), partial(_answer_html, state, name))
+    told += _ending_html(state, limit // 8, name)
+    told += _table_html(steps[since:], (limit - cost(told)) // 2, name)
     return told + _rest(steps[first:], limit - cost(told), name, _rest_html)
 
 
 def final_text(state: State, limit: int, name: str, since: int, first: int) -> str:
     """The same as plain text."""
     steps = state.steps
-    blocks = [
-        within(limit // 2, partial(_answer_text, state, name)),
-        _ending_text(state, limit // 8, name),
-        _table_text(steps[since:], limit, name),
-    ]
-    told = "\n\n".join(filter(None, blocks))
+    told = within(min(_ANSWER_BYTES, limit // 2), partial(_answer_text, state, name))
+    told = "\n\n".join(filter(None, [told, _ending_text(state, limit // 8, name)]))
+    told += _table_text(steps[since:], (limit - cost(told)) // 2, name)
     return told + _rest(steps[first:], limit - cost(told), name, _rest_text)
 
 
@@ -102,8 +102,8 @@ def _ending(state: State, room: int) -> tuple[str, str]:
 # ── tokens step by step ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _table_html(steps: Sequence[Step], limit: int, name: str) -> str:
-    rows, left_out = _rows(steps, limit)
+def _table_html(steps: Sequence[Step], room: int, name: str) -> str:
+    rows, left_out = _rows(steps, room // _ROW_BYTES)
     if not rows:
         return ""
     most = max((row["total"] or 0 for _, row in rows), default=0) or 1
@@ -113,17 +113,17 @@ def _table_html(steps: Sequence[Step], limit: int, name: str) -> str:
     return render_html.details(f"Tokens of {counted(len(steps), 'step')}", made + notes)
 
 
-def _table_text(steps: Sequence[Step], limit: int, name: str) -> str:
-    rows, left_out = _rows(steps, limit)
+def _table_text(steps: Sequence[Step], room: int, name: str) -> str:
+    rows, left_out = _rows(steps, room // _LINE_BYTES)
     if not rows:
         return ""
     made = render_text.table(_HEADS, [_cells(step, row) for step, row in rows], _WORDS)
-    return "\n".join(filter(None, [made, _left_out(left_out, name)]))
+    return "\n\n" + "\n".join(filter(None, [made, _left_out(left_out, name)]))
 
 
-def _rows(steps: Sequence[Step], limit: int) -> tuple[list[tuple[Step, dict[str, Any]]], int]:
+def _rows(steps: Sequence[Step], most: int) -> tuple[list[tuple[Step, dict[str, Any]]], int]:
     """As many rows as have room, the first and the last of a long run; and how many are left out between them."""
-    most = min(_MOST_ROWS, max(4, limit // _ROW_BYTES))
+    most = min(_MOST_ROWS, max(4, most))
     rows = list(zip(steps, token_rows(steps), strict=True))
     if len(rows) <= most:
         return rows, 0
@@ -156,7 +156,7 @@ def _rest(steps: Sequence[Step], limit: int, name: str, draw: Callable[[Sequence
 def _rest_html(steps: Sequence[Step], limit: int, name: str, room: int) -> str:
     each = room // len(steps)
     if each >= _STEP_BYTES:
-        made = "".join(within(each, partial(step_details, step, each, name)) for step in steps)
+        made = "".join(step_html(step, each, name) for step in steps)
     else:
         lines, missing = _lines(steps, room, name)
         made = render_html.prose(lines) + render_html.quiet(missing)
@@ -166,7 +166,7 @@ def _rest_html(steps: Sequence[Step], limit: int, name: str, room: int) -> str:
 def _rest_text(steps: Sequence[Step], limit: int, name: str, room: int) -> str:
     each = room // len(steps)
     if each >= _STEP_BYTES:
-        return "\n\n" + "\n\n".join(within(each, partial(step_text, step, each, name)) for step in steps)
+        return "\n\n" + "\n\n".join(step_text(step, each, name) for step in steps)
     lines, missing = _lines(steps, room, name)
     return "\n\n" + "\n".join(filter(None, [f"{counted(len(steps), 'more step')}, {_numbers(steps)}", lines, missing]))
 

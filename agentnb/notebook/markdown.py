@@ -48,7 +48,7 @@ def _cleaned(html: str) -> str:
         html,
         tags=_TAGS,
         clean_content_tags=set(),
-        attributes={"a": {"href"}, "ol": {"start"}, "th": {"style"}, "td": {"style"}},
+        attributes={"*": set(), "a": {"href"}, "ol": {"start"}, "th": {"style"}, "td": {"style"}},
         allowed_classes={"span": set(MATHS_CLASSES.split())},
         filter_style_properties={"text-align"},
         set_tag_attribute_values={"a": {"target": "_blank"}},

@@ -19,9 +19,10 @@ from typing import Any
 
 from agentnb.core.state import State, Step
 from agentnb.notebook import render_html, render_text
-from agentnb.notebook.bounds import RUN_BYTES, STEP_BYTES, Budget, cost, cut, within
+from agentnb.notebook.bounds import RUN_BYTES, STEP_BYTES, Budget, cut, within
 from agentnb.notebook.final import final_html, final_text
-from agentnb.notebook.step import step_details, step_text
+from agentnb.notebook.step import step_html, step_text
+from agentnb.notebook.words import brief
 
 __all__ = ["SHOWN_STEPS", "Block", "Budget", "final_block", "goal_block", "run_blocks", "step_block"]
 
@@ -29,6 +30,7 @@ SHOWN_STEPS = 40
 """Steps of one cell that get a display of their own: JupyterLab shows only the first 50 outputs of a cell."""
 _GOAL_BYTES = 8_000
 _FRAME_BYTES = 100
+_MOST_VERSIONS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,15 +79,16 @@ def step_block(step: Step, limit: int | Budget = STEP_BYTES, name: str = "run") 
         name: The variable that holds the run, named where a text is cut.
     """
     size = limit.step if isinstance(limit, Budget) else limit
-    html = within(size * 2 // 3, partial(_step_html, step, size, name))
-    text = within(size // 3, partial(step_text, step, size, name))
+    html = render_html.block(step_html(step, size * 2 // 3 - _FRAME_BYTES, name))
+    text = step_text(step, size // 3, name)
     if isinstance(limit, Budget):
         limit.spend(html, text, step=step.number)
-    return Block(html, text, _metadata(step.seconds, tool_versions=step.tool_versions))
+    return Block(html, text, _metadata(step.seconds, tool_versions=_versions(step)))
 
 
-def _step_html(step: Step, limit: int, name: str, room: int) -> str:
-    return render_html.block(step_details(step, limit, name, room))
+def _versions(step: Step) -> dict[str, str]:
+    kept = list(step.tool_versions.items())[:_MOST_VERSIONS]
+    return {brief(name, 60): brief(version, 90) for name, version in kept}
 
 
 def final_block(
@@ -129,6 +132,7 @@ def run_blocks(state: State, total: int = RUN_BYTES, name: str = "run", since: i
     """
     start = state.at(since + 1) if state.counters.steps > since else state
     blocks = [goal_block(start, name=name)]
-    budget = Budget(total, cost(blocks[0].html) + cost(blocks[0].text))
+    budget = Budget(total)
+    budget.spend(blocks[0].html, blocks[0].text)
     blocks += [step_block(step, budget, name) for step in state.steps[since : since + SHOWN_STEPS]]
     return (*blocks, final_block(state, budget, name=name, since=since))

@@ -39,7 +39,7 @@ def _section(section: Section, given: Iterator[int]) -> list[str]:
 def _part(part: Part, room: int, indent: int) -> str:
     text, missing = cut(part.text, room, part.where, part.tail)
     told = [missing, text] if part.tail else [text, missing]
-    return field(part.label, "\n".join(filter(None, told)), indent)
+    return field(shown(part.label), "\n".join(filter(None, told)), indent)
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[bool]) -> str:

@@ -2,45 +2,59 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from agentnb.core.state import Step
 from agentnb.notebook import render_html, render_text
-from agentnb.notebook.account import message_section, request_section, step_sections
+from agentnb.notebook.account import Section, message_section, request_section, step_sections
+from agentnb.notebook.bounds import cost, within
 from agentnb.notebook.words import step_line
+from agentnb.text import shorten
 
 _CALL_BYTES = 1_500
 _REQUEST_BYTES = 4_000
-_POINTER_BYTES = 200
+_LEAST_LINE = 160
 
 
-def step_details(step: Step, limit: int, name: str, room: int) -> str:
-    """The collapsed HTML of a step; with no room its line alone.
+def step_html(step: Step, limit: int, name: str) -> str:
+    """The collapsed HTML of a step: all three depths, with little room the first alone, with less its line.
 
     Args:
         step: The step.
-        limit: Bytes for the whole; decides how many calls are shown.
+        limit: Bytes.
         name: The variable that holds the run.
-        room: Bytes for the texts in it.
     """
-    line = render_html.lead(step_line(step))
+    line = step_line(step)
+    most_calls = _most_calls(limit)
+    shallow = step_sections(step, name, most_calls)
+    added = message_section(step, name, most_calls)
+    asked = request_section(step, name, min(_REQUEST_BYTES, limit // 3))
+    request = render_html.draw_sections([asked], limit) if asked else ""
+    return within(limit, partial(_deep, line, shallow, added, request, limit))
+
+
+def _deep(line: str, shallow: tuple[Section, ...], added: Section, request: str, limit: int, room: int) -> str:
+    left = room - cost(request)
+    if left <= 0:
+        return "" if room else within(limit, partial(_shallow, line, shallow))
+    messages = render_html.draw_sections([added], left // 4)
+    first = render_html.draw_sections(shallow, left - min(left // 4, cost(messages)))
+    return render_html.details(render_html.lead(line), first + messages + request)
+
+
+def _shallow(line: str, sections: tuple[Section, ...], room: int) -> str:
     if not room:
-        return f"<div>{line}</div>"
-    request = _request(step, name, min(_REQUEST_BYTES, room // 3))
-    left = max(1, room - len(request))
-    added = render_html.draw_sections([message_section(step, name)], left // 4)
-    shallow = render_html.draw_sections(step_sections(step, name, _most_calls(limit)), max(1, left - len(added)))
-    return render_html.details(line, shallow + added + request)
+        return f"<div>{render_html.lead(shorten(line, _LEAST_LINE))}</div>"
+    return render_html.details(render_html.lead(line), render_html.draw_sections(sections, room))
 
 
-def _request(step: Step, name: str, room: int) -> str:
-    section = request_section(step, name, room)
-    return render_html.draw_sections([section], max(room, _POINTER_BYTES)) if section else ""
+def step_text(step: Step, limit: int, name: str) -> str:
+    """The first depth of a step for a terminal; with no room its line alone."""
+    return within(limit, partial(_lines, step_line(step), step_sections(step, name, _most_calls(limit))))
 
 
-def step_text(step: Step, limit: int, name: str, room: int) -> str:
-    """The step for a terminal; with no room its line alone."""
-    if not room:
-        return step_line(step)
-    return f"{step_line(step)}\n{render_text.draw_sections(step_sections(step, name, _most_calls(limit)), room)}"
+def _lines(line: str, sections: tuple[Section, ...], room: int) -> str:
+    return f"{line}\n{render_text.draw_sections(sections, room)}" if room else shorten(line, _LEAST_LINE)
 
 
 def _most_calls(limit: int) -> int:

@@ -19,6 +19,7 @@ from agentnb.text import shorten
 
 UNKNOWN = "n/a"
 _CALLS_IN_LINE = 3
+_MOST_PARSED = 20_000
 _NOTABLE = ("truncated", "repaired", "recovered", "retried", "fallback")
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{6,}\b")
 _COUNT = re.compile(r"@\d+(?=·)")
@@ -62,7 +63,7 @@ _STOPS: dict[StopReason, tuple[str, str]] = {
 
 def step_line(step: Step) -> str:
     """One line for one step: "Step 2 · asked get_weather for city='Beijing' · got 31.0 · 212 tokens"."""
-    return " · ".join([f"Step {step.number}", *_happened(step), *_notable(step), *_tokens_of(step)])
+    return shown(" · ".join([f"Step {step.number}", *_happened(step), *_notable(step), *_tokens_of(step)]))
 
 
 def deed(step: Step) -> str:
@@ -71,7 +72,8 @@ def deed(step: Step) -> str:
         return shorten(shown(_happened(step)[0]), 48)
     names: dict[str, int] = {}
     for call in step.calls:
-        names[call.name] = names.get(call.name, 0) + 1
+        name = brief(call.name, 48)
+        names[name] = names.get(name, 0) + 1
     told = (f"{name} ×{count}" if count > 1 else name for name, count in names.items())
     return shorten(shown("asked " + ", ".join(told)), 48)
 
@@ -83,9 +85,8 @@ def _happened(step: Step) -> list[str]:
     if decision.answer is not None:
         return ["answered"]
     if decision.stop is not None:
-        words = _STOPS[decision.stop][0]
-        return [f"{words}: {_brief(decision.detail, 120)}" if decision.detail else words]
-    return [f"asked again: {_brief(decision.again, 80)}" if decision.again else "empty reply, asked again"]
+        return [brief(_why(decision.stop, decision.detail), 160)]
+    return [f"asked again: {brief(decision.again, 80)}" if decision.again else "empty reply, asked again"]
 
 
 def _asked(step: Step) -> list[str]:
@@ -100,10 +101,10 @@ def _asked(step: Step) -> list[str]:
 
 def called(call: ToolCall, result: ToolResult | None) -> str:
     """The call in words: "get_weather for city='Beijing'", with the arguments as cast where it ran."""
-    name = _brief(call.name, 40) or "a tool without a name"
+    name = brief(call.name, 40) or "a tool without a name"
     values = result.arguments if result and result.arguments is not None else parsed(call.arguments)
     said = spelled(values, 60) if values is not None else call.arguments
-    return f"{name} for {_brief(said, 80)}" if said.strip() else name
+    return f"{name} for {brief(said, 80)}" if said.strip() else name
 
 
 def outcome(call: ToolCall, step: Step) -> str:
@@ -117,7 +118,7 @@ def outcome(call: ToolCall, step: Step) -> str:
 def _result_words(result: ToolResult) -> str:
     if result.status in _OUTCOMES:
         return _OUTCOMES[result.status]
-    text = _brief(result.content, 60)
+    text = brief(result.content, 60)
     if not result.ok:
         return f"{result.status}: {text}"
     return f"given by a person: {text}" if "given by a person" in result.notes else f"got {text}"
@@ -131,7 +132,7 @@ def _approval(call: ToolCall, step: Step) -> str:
 
 
 def _notable(step: Step) -> list[str]:
-    notes = " ".join(step.notes).lower()
+    notes = " ".join(note[:200] for note in step.notes).lower()
     return [word for word in _NOTABLE if word in notes]
 
 
@@ -168,18 +169,24 @@ def counted(number: int, what: str) -> str:
 
 def version_words(version: str) -> str:
     """A tool version without its count, which a rerun changes: `get_weather·3fa9c1d0`."""
-    return _COUNT.sub("", version)
+    return brief(_COUNT.sub("", version[:200]), 60)
 
 
 def stop_words(state: State) -> str:
     """Why the run ended, in words, with its detail; "not finished" while it has not."""
     if state.stop is None:
         return "not finished"
-    words = _STOPS[state.stop][0]
     if state.stop is StopReason.PAUSED:
-        return f"{words} of " + ", ".join(_brief(call.name, 40) for call in state.open_calls)
-    detail = state.detail
-    return words if not detail or detail.startswith(words) else f"{words}: {detail}"
+        names = ", ".join(brief(call.name, 40) for call in state.open_calls)
+        return _STOPS[state.stop][0] + (f" of {names}" if names else "")
+    return _why(state.stop, state.detail)
+
+
+def _why(reason: StopReason, detail: str) -> str:
+    words, detail = _STOPS[reason][0], detail.removeprefix("refused: ")
+    if not detail:
+        return words
+    return detail if detail.startswith(words) else f"{words}: {detail}"
 
 
 def remedy(state: State, name: str) -> str:
@@ -202,9 +209,9 @@ def totals_words(state: State) -> str:
 
 
 def parsed(arguments: str) -> dict[str, Any] | None:
-    """The model's arguments as an object; None when they are none."""
+    """The model's arguments as an object; None when they are none, or too long to be worth reading here."""
     try:
-        value = json.loads(arguments)
+        value = json.loads(arguments) if len(arguments) <= _MOST_PARSED else None
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
@@ -212,18 +219,19 @@ def parsed(arguments: str) -> dict[str, Any] | None:
 
 def spelled(values: Mapping[str, Any], most: int = 2_000) -> str:
     """Arguments as one would write them in Python: "a=1, b='two'". Long values are cut, addresses left out."""
-    brief = reprlib.Repr()
-    brief.maxstring = brief.maxother = brief.maxlong = most
-    brief.maxlist = brief.maxtuple = brief.maxdict = brief.maxset = 50
-    return ", ".join(f"{name}={_ADDRESS.sub('0x…', _safe_repr(brief, value))}" for name, value in values.items())
+    short = reprlib.Repr()
+    short.maxstring = short.maxother = short.maxlong = most
+    short.maxlist = short.maxtuple = short.maxdict = short.maxset = 50
+    return ", ".join(f"{name}={_ADDRESS.sub('0x…', _safe_repr(short, value))}" for name, value in values.items())
 
 
-def _safe_repr(brief: reprlib.Repr, value: Any) -> str:
+def _safe_repr(short: reprlib.Repr, value: Any) -> str:
     try:
-        return brief.repr(value)
+        return short.repr(value)
     except Exception:  # the repr of a user's class may do anything
         return f"<{type(value).__name__}>"
 
 
-def _brief(text: str, most: int) -> str:
+def brief(text: str, most: int) -> str:
+    """One line of at most `most` characters, fit to be shown."""
     return shorten(shown(text[: 8 * most]), most)

@@ -112,7 +112,12 @@ def _summary(name: str, run: State) -> str:
     total, used = run.usage.total, run.counters
     known = "" if run.usage.complete else "at least "
     tokens = "tokens n/a" if total is None else f"{known}{total:,} tokens"
-    return f"{name}: {used.steps} steps, {used.tool_calls} tool calls, {tokens}, {run.stop or 'not finished'}"
+    counts = f"{_counted(used.steps, 'step')}, {_counted(used.tool_calls, 'tool call')}"
+    return f"{name}: {counts}, {tokens}, {run.stop or 'not finished'}"
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _table(rows: Sequence[dict[str, Any]]) -> str:
