@@ -22,45 +22,11 @@ from agentnb.errors import ToolError
 from agentnb.models.embedded import EmbeddedModel, load_examples, load_system_prompt
 from agentnb.tools.builtin import calculator
 
-CITIES = [
-    "Athens",
-    "Bangkok",
-    "Beijing",
-    "Berlin",
-    "Bogota",
-    "Boston",
-    "Brisbane",
-    "Cairo",
-    "Chicago",
-    "Delhi",
-    "Denver",
-    "Dublin",
-    "Hanoi",
-    "Havana",
-    "Helsinki",
-    "Jakarta",
-    "Lagos",
-    "Lima",
-    "Lisbon",
-    "London",
-    "Manila",
-    "Mumbai",
-    "Nairobi",
-    "Osaka",
-    "Paris",
-    "Perth",
-    "Prague",
-    "Quito",
-    "Riga",
-    "Santiago",
-    "Seoul",
-    "Shanghai",
-    "Sydney",
-    "Tokyo",
-    "Toronto",
-    "Warsaw",
-    "Zurich",
-]
+CITIES = tuple(
+    "Athens Bangkok Beijing Berlin Bogota Boston Brisbane Cairo Chicago Delhi Denver Dublin Hanoi Havana Helsinki "
+    "Jakarta Lagos Lima Lisbon London Manila Mumbai Nairobi Osaka Paris Perth Prague Quito Riga Santiago Seoul "
+    "Shanghai Sydney Tokyo Toronto Warsaw Zurich".split()  # noqa: SIM905  # as a list it takes forty lines
+)
 WORDINGS = (
     "What do the temperatures of {a} and {b} add up to?",
     "What is the temperature in {a} plus the temperature in {b}?",
@@ -86,7 +52,7 @@ class Task:
     def is_solved_by(self, run: State) -> bool:
         """Whether the answer names the sum, and the run read both temperatures with the tool."""
         numbers = [float(each) for each in re.findall(r"-?\d+(?:\.\d+)?", run.answer or "")]
-        looked_up = {step_city.get("city") for step_city in (result.arguments or {} for result in run.tool_results)}
+        looked_up = {(result.arguments or {}).get("city") for result in run.tool_results}
         return any(abs(each - self.expected) < 0.01 for each in numbers) and set(self.celsius) <= looked_up
 
 
