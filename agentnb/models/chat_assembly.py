@@ -47,9 +47,8 @@ class Assembly:
             if key == "content":
                 self._add_content(value)
             elif key == "tool_calls":
-                for piece in value if isinstance(value, list) else ():
-                    if isinstance(piece, dict):
-                        self._add_call(piece)
+                for piece in dicts_in(value):
+                    self._add_call(piece)
             elif value is not None:
                 self._add_other(key, value)
 
@@ -66,13 +65,17 @@ class Assembly:
             made["tool_calls"] = [call.wire() for call in self._calls]
         return made
 
+    def add_text(self, text: str) -> None:
+        """The next delta, which has nothing but text."""
+        self.begun = self._has_content = True
+        if self._parts is None:
+            self._content.append(text)
+        elif text:
+            self._parts.append({"type": "text", "text": text})
+
     def _add_content(self, value: Any) -> None:
         if isinstance(value, str):
-            self._has_content = True
-            if self._parts is None:
-                self._content.append(value)
-            elif value:
-                self._parts.append({"type": "text", "text": value})
+            self.add_text(value)
         elif isinstance(value, list):
             if self._parts is None:
                 self._parts = [{"type": "text", "text": text} for text in self._content if text]
@@ -92,16 +95,14 @@ class Assembly:
     def _add_other(self, key: str, value: Any) -> None:
         if key in _GROWING and isinstance(value, str):
             self._texts.setdefault(key, []).append(value)
-        elif key == "reasoning_details" and isinstance(value, list):
-            for detail in value:
+        elif key == "reasoning_details":
+            for detail in dicts_in(value):
                 self._add_detail(detail)
         elif key != "role":
             self._others[key] = value
 
-    def _add_detail(self, detail: Any) -> None:
+    def _add_detail(self, detail: dict[str, Any]) -> None:
         """Pieces of one reasoning detail carry its index and type; their text and signature grow."""
-        if not isinstance(detail, dict):
-            return
         last = self._details[-1] if self._details else None
         if last is None or any(last.get(key) != detail.get(key) for key in ("index", "type")):
             self._details.append(dict(detail))
@@ -116,15 +117,15 @@ class Assembly:
     def _add_call(self, piece: dict[str, Any]) -> None:
         function = piece.get("function")
         function = function if isinstance(function, dict) else {}
-        name = function.get("name") or ""
-        arguments = _as_text(function.get("arguments"))
-        call = self._slot(piece.get("index"), piece.get("id") or "", name, arguments)
+        arguments = as_text(function.get("arguments"))
+        index = piece.get("index") if isinstance(piece.get("index"), int) else None
+        call = self._slot(index, word(piece.get("id")), word(function.get("name")), arguments)
         call.take(piece, function, arguments)
         if call.name and not call.told:
             call.told = True
             self._on_call(call.name)
 
-    def _slot(self, index: Any, id: str, name: str, arguments: str) -> _Call:
+    def _slot(self, index: int | None, id: str, name: str, arguments: str) -> _Call:
         last = self._calls[-1] if self._calls else None
         here = self._by_index.get(index) if index is not None else None
         if id:
@@ -156,8 +157,8 @@ class _Call:
 
     def take(self, piece: dict[str, Any], function: dict[str, Any], arguments: str) -> None:
         """The first id and name that are not empty stay; arguments grow; anything else is kept."""
-        self.id = self.id or str(piece.get("id") or "")
-        self.name = self.name or str(function.get("name") or "")
+        self.id = self.id or word(piece.get("id"))
+        self.name = self.name or word(function.get("name"))
         if arguments:
             self._arguments.append(arguments)
         for key, value in piece.items():
@@ -193,13 +194,10 @@ def reasoning_of(message: Mapping[str, Any]) -> str:
         value = message.get(key)
         if isinstance(value, str) and value:
             return value
-    details = message.get("reasoning_details")
-    found = [each.get("text") or each.get("summary") for each in details or () if isinstance(each, dict)]
+    found = [each.get("text") or each.get("summary") for each in dicts_in(message.get("reasoning_details"))]
     if found:
         return "".join(text for text in found if isinstance(text, str))
-    content = message.get("content")
-    parts = content if isinstance(content, list) else ()
-    return "".join(_thought(part) for part in parts if isinstance(part, dict) and part.get("type") == "thinking")
+    return "".join(_thought(part) for part in dicts_in(message.get("content")) if part.get("type") == "thinking")
 
 
 def _thought(part: Mapping[str, Any]) -> str:
@@ -211,11 +209,21 @@ def _is_text(part: Any) -> TypeGuard[dict[str, Any]]:
     return isinstance(part, dict) and part.get("type") in ("text", "output_text") and isinstance(part.get("text"), str)
 
 
-def _as_text(arguments: Any) -> str:
+def as_text(arguments: Any) -> str:
     """Arguments as text; a server that sends an object instead is read, too."""
     if isinstance(arguments, str):
         return arguments
     return "" if arguments is None else json.dumps(arguments, ensure_ascii=False)
+
+
+def word(value: Any) -> str:
+    """An id or a name; "" for anything that is neither text nor number."""
+    return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
+
+
+def dicts_in(value: Any) -> list[dict[str, Any]]:
+    """The objects of a list; none when it is no list."""
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
 def _is_object(text: str) -> bool:

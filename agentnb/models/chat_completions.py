@@ -8,7 +8,6 @@ a response format, usage in streams) is left out on the next try and remembered 
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -19,7 +18,7 @@ from agentnb.core.messages import ToolCall, Usage, unique_ids
 from agentnb.core.model import Delta, ModelReply, ModelRequest, OnDelta
 from agentnb.core.tool import ToolSpec
 from agentnb.models import think_tags
-from agentnb.models.chat_assembly import reasoning_of, text_of
+from agentnb.models.chat_assembly import as_text, dicts_in, reasoning_of, text_of, word
 from agentnb.models.chat_reader import Answer, StreamReader, WholeReader
 from agentnb.models.chat_wire import Encoding, SentChat, encode_strictly, encode_tools
 from agentnb.models.endpoint import Endpoint
@@ -211,7 +210,7 @@ class ChatCompletionsModel:
         text, reasoning = clean(text_of(message.get("content"))), clean(reasoning_of(message))
         if self.profile.think_tags and not reasoning:
             reasoning, text = think_tags.split(text)
-        calls = tuple(read_call(call) for call in message.get("tool_calls") or () if isinstance(call, Mapping))
+        calls = tuple(read_call(call) for call in dicts_in(message.get("tool_calls")))
         recovered = recover(text, {spec.name for spec in request.specs}) if self._may_recover(calls, request) else ()
         refusal = message.get("refusal")
         usage = read_usage(answer.usage)
@@ -257,21 +256,14 @@ def read_call(call: Mapping[str, Any]) -> ToolCall:
     """A tool call as a server wrote it; arguments that came as an object become text, missing ones ""."""
     function = call.get("function")
     function = function if isinstance(function, Mapping) else {}
-    arguments = function.get("arguments")
-    if not isinstance(arguments, str):
-        arguments = "" if arguments is None else json.dumps(arguments, ensure_ascii=False)
-    return ToolCall(_word(call.get("id")), _word(function.get("name")), clean(arguments))
+    id, name, arguments = word(call.get("id")), word(function.get("name")), as_text(function.get("arguments"))
+    return ToolCall(clean(id), clean(name), clean(arguments))
 
 
-def _word(value: Any) -> str:
-    return clean(str(value)) if isinstance(value, str | int) else ""
-
-
-def _finish(said: str | None, has_calls: bool, refused: bool) -> str:
+def _finish(said: str, has_calls: bool, refused: bool) -> str:
     """What the message holds decides; only a cut and a filter are taken from the server's word."""
-    word = _FINISHES.get(said or "", "stop")
-    if word != "stop":
-        return word
+    if said in _FINISHES:
+        return _FINISHES[said]
     if has_calls:
         return "tool_calls"
     return "refusal" if refused else "stop"

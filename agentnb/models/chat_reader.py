@@ -14,12 +14,13 @@ from typing import Any
 from agentnb.core.model import Delta, OnDelta
 from agentnb.errors import ModelError
 from agentnb.models import think_tags
-from agentnb.models.chat_assembly import Assembly, reasoning_of, text_of
+from agentnb.models.chat_assembly import Assembly, dicts_in, reasoning_of, text_of, word
 from agentnb.models.http_errors import body_error, looks_like_html, unreadable
 from agentnb.models.sse import EventSplitter
 from agentnb.text import clean
 
-_LOST = "ended before it was complete"
+_decode = json.JSONDecoder().decode
+_ADVICE = "Check the base URL, and that the server speaks chat completions."
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +29,9 @@ class Answer:
 
     message: dict[str, Any]
     """The assistant message, as sent."""
-    finish: str | None
-    usage: Mapping[str, Any] | None
+    finish: str
+    """The server's word for why it ended, "" when it gave none."""
+    usage: Any
     model: str
 
 
@@ -85,9 +87,6 @@ class WholeReader:
         return unreadable(self.target, "200 with a body that is not JSON", text, retryable=damaged, remedy=_ADVICE)
 
 
-_ADVICE = "Check the base URL, and that the server speaks chat completions."
-
-
 def read_body(body: Any, target: str) -> Answer:
     """The Answer in a parsed body.
 
@@ -103,7 +102,7 @@ def read_body(body: Any, target: str) -> Answer:
         raise unreadable(target, what, json.dumps(body, ensure_ascii=False), remedy=_ADVICE)
     _check_finish(choice.get("finish_reason"), target)
     usage = body.get("usage") or choice.get("usage")
-    return Answer(dict(message), choice.get("finish_reason"), usage, str(body.get("model") or ""))
+    return Answer(dict(message), word(choice.get("finish_reason")), usage, word(body.get("model")))
 
 
 def _first_choice(body: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -131,8 +130,8 @@ class StreamReader:
         self._thoughts = think_tags.Splitter() if split_thoughts else None
         self._events = EventSplitter()
         self._assembly = Assembly(self._call_begins)
-        self._finish: str | None = None
-        self._usage: Mapping[str, Any] | None = None
+        self._finish = ""
+        self._usage: Any = None
         self._model = ""
         self._whole: WholeReader | None = None
 
@@ -170,7 +169,7 @@ class StreamReader:
             self._take_rest()
         if not self.complete:
             raise ModelError(
-                f"{self.target}: the stream {_LOST}",
+                f"{self.target}: the stream ended before it was complete",
                 kind="connection",
                 status=200,
                 retryable=True,
@@ -183,58 +182,80 @@ class StreamReader:
     def _take_rest(self) -> None:
         """An event without its last line end counts when it is whole."""
         for name, payload in self._events.close():
-            if payload == "[DONE]" or _parses(payload):
+            if all(map(_parses, payload.split("\n"))) or _parses(payload):
                 self._event(name, payload)
 
     def _event(self, name: str, payload: str) -> None:
-        if payload == "[DONE]":
-            self.done = self.complete = True
-            return
-        for chunk in _parsed(payload, self.target):
+        try:
+            chunk = _decode(payload)
+        except (ValueError, RecursionError):
+            return self._odd_event(name, payload)
+        if type(chunk) is dict:
             if name == "error" or chunk.get("error"):
                 raise body_error(self.target, chunk)
             self._chunk(chunk)
+        elif chunk != "":  # some servers send "" to keep the connection alive
+            raise unreadable(self.target, "with an event that is no object", payload, remedy=_ADVICE)
+
+    def _odd_event(self, name: str, payload: str) -> None:
+        """The end mark; several events, from a server that forgets the blank lines between; else damage."""
+        lines = payload.split("\n")
+        if payload == "[DONE]":
+            self.done = self.complete = True
+        elif len(lines) > 1 and all(map(_parses, lines)):
+            for line in lines:
+                self._event(name, line)
+        else:
+            raise unreadable(
+                self.target, "with an event that is not JSON", payload, retryable=True, remedy=_ADVICE
+            ) from None
 
     def _chunk(self, chunk: dict[str, Any]) -> None:
-        if not self._model and isinstance(name := chunk.get("model"), str):
-            self._model = name
-        if usage := chunk.get("usage"):
-            self._usage = usage
-        elif isinstance(extra := chunk.get("x_groq"), dict):
-            self._usage = extra.get("usage") or self._usage
+        if not self._model:
+            self._model = word(chunk.get("model"))
+        self._usage = chunk.get("usage") or self._usage
+        if "x_groq" in chunk:
+            self._usage = next((each.get("usage") for each in dicts_in([chunk["x_groq"]])), None) or self._usage
         choices = chunk.get("choices")
-        if not choices or not isinstance(choices, list):
+        if not choices or type(choices) is not list:
             return
         choice = choices[0] if len(choices) == 1 else _first_choice(chunk)
-        if isinstance(choice, dict) and choice.get("index") in (0, None):
+        if type(choice) is dict and not choice.get("index"):
             self._choice(choice)
 
     def _choice(self, choice: dict[str, Any]) -> None:
         if finish := choice.get("finish_reason"):
             _check_finish(finish, self.target)
-            self._finish, self.complete = finish, True
-        if usage := choice.get("usage"):
-            self._usage = usage
-        delta = choice.get("delta")
-        if not isinstance(delta, dict):
-            delta = choice.get("message")
-        if isinstance(delta, dict):
-            self._assembly.add(delta)
-            if self._on_delta is not None:
-                self._show(delta, self._on_delta)
-
-    def _show(self, delta: dict[str, Any], on_delta: OnDelta) -> None:
-        content = delta.get("content")
-        if (len(delta) > 1 or type(content) is not str) and (thought := reasoning_of(delta)):
-            self.shown = True
-            on_delta(Delta("reasoning", clean(thought)))
-        if content and (text := text_of(content)):
-            self.shown = True
-            if self._thoughts is None:
-                on_delta(Delta("text", clean(text)))
+            self._finish, self.complete = word(finish), True
+        if "usage" in choice:
+            self._usage = choice["usage"] or self._usage
+        delta = choice.get("delta") or choice.get("message")
+        if type(delta) is dict:
+            content = delta.get("content")
+            if len(delta) == 1 and type(content) is str:  # by far the most frequent piece
+                self._assembly.add_text(content)
+                self._tell_text(content)
             else:
-                for kind, piece in self._thoughts.feed(text):
-                    on_delta(Delta(kind, clean(piece)))
+                self._assembly.add(delta)
+                self._tell(delta)
+
+    # ── telling of pieces ────────────────────────────────────────────────────────────────────────────────────────
+
+    def _tell(self, delta: dict[str, Any]) -> None:
+        if self._on_delta is not None and (thought := reasoning_of(delta)):
+            self.shown = True
+            self._on_delta(Delta("reasoning", clean(thought)))
+        self._tell_text(text_of(delta.get("content")))
+
+    def _tell_text(self, text: str) -> None:
+        if not text or self._on_delta is None:
+            return
+        self.shown = True
+        if self._thoughts is None:
+            self._on_delta(Delta("text", clean(text)))
+            return
+        for kind, piece in self._thoughts.feed(text):
+            self._on_delta(Delta(kind, clean(piece)))
 
     def _call_begins(self, name: str) -> None:
         if self._on_delta is not None:
@@ -243,29 +264,11 @@ class StreamReader:
 
     def _tell_whole(self, answer: Answer) -> Answer:
         """Everything at once, for those who wait for pieces."""
-        for call in answer.message.get("tool_calls") or ():
-            self._call_begins(str((call.get("function") or {}).get("name") or ""))
-        if self._on_delta is not None:
-            self._show(answer.message, self._on_delta)
+        for call in dicts_in(answer.message.get("tool_calls")):
+            for function in dicts_in([call.get("function")]):
+                self._call_begins(word(function.get("name")))
+        self._tell(answer.message)
         return answer
-
-
-def _parsed(payload: str, target: str) -> list[dict[str, Any]]:
-    """The JSON objects of one event: one, or several from a server that forgets the blank lines between events."""
-    try:
-        values = [json.loads(payload)]
-    except (ValueError, RecursionError):
-        lines = payload.split("\n")
-        if len(lines) == 1 or not all(map(_parses, lines)):
-            raise unreadable(
-                target, "with an event that is not JSON", payload, retryable=True, remedy=_ADVICE
-            ) from None
-        values = [json.loads(line) for line in lines if line != "[DONE]"]
-    if type(values[0]) is dict:
-        return values
-    if isinstance(values[0], str):  # some servers send "" to keep the connection alive
-        return []
-    raise unreadable(target, "with an event that is no object", payload, remedy=_ADVICE)
 
 
 def _parses(payload: str) -> bool:
