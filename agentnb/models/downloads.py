@@ -84,6 +84,7 @@ def install(weights: Weights, folder: Path, source: Source, progress: Progress) 
         unfinished = folder / f"{weights.file}.part"
         check_space(weights, unfinished)
         source(weights, unfinished, progress)
+        progress(weights.size, weights.size)
         verify(weights, unfinished)
         os.replace(unfinished, target)
     return target

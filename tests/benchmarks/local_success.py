@@ -23,9 +23,9 @@ from agentnb.models.embedded import EmbeddedModel, load_examples, load_system_pr
 from agentnb.tools.builtin import calculator
 
 CITIES = tuple(
-    "Athens Bangkok Beijing Berlin Bogota Boston Brisbane Cairo Chicago Delhi Denver Dublin Hanoi Havana Helsinki "
-    "Jakarta Lagos Lima Lisbon London Manila Mumbai Nairobi Osaka Paris Perth Prague Quito Riga Santiago Seoul "
-    "Shanghai Sydney Tokyo Toronto Warsaw Zurich".split()  # noqa: SIM905  # as a list it takes forty lines
+    "Athens Bangkok Beijing Berlin Bogota Boston Brisbane Cairo Chicago Delhi Denver Dublin Hanoi "  # noqa: SIM905
+    "Havana Helsinki Jakarta Lagos Lima Lisbon London Manila Mumbai Nairobi Osaka Paris Perth Prague "
+    "Quito Riga Santiago Seoul Shanghai Sydney Tokyo Toronto Warsaw Zurich".split()
 )
 WORDINGS = (
     "What do the temperatures of {a} and {b} add up to?",
