@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("\nInterrupted.", file=sys.stderr)
         return 130
     except AgentnbError as error:
-        if settings.flag("AGENT_DEBUG"):
+        if settings.debug():
             raise
         print(error, file=sys.stderr)
         return 2
