@@ -92,8 +92,8 @@ def set_recording(magics: AgentMagics, words: list[str]) -> None:
     if words == ["off"]:
         stop_recording()
     elif words:
-        use_recording(words[0], words[1] if len(words) > 1 else "auto")
-        print(f"model calls are answered from {words[0]} where it has them")
+        mode = use_recording(words[0], words[1] if len(words) > 1 else "auto").mode
+        print(RECORDING_MODES[mode].replace("FILE", words[0]))
     elif (active := active_recording()) is not None:
         print(active.account)
     else:
@@ -112,6 +112,12 @@ def resume(magics: AgentMagics, words: list[str]) -> None:
     raise UsageError("%agent resume stands alone on its line", remedy="%agent resume NAME")
 
 
+RECORDING_MODES = {
+    "auto": "model calls are answered from FILE where it has them",
+    "replay": "model calls are answered from FILE alone",
+    "record": "the model answers, and FILE records it",
+    "off": "the model answers; FILE is not used (recording off)",
+}
 COMMANDS: dict[str, Callable[[Any, list[str]], None]] = {
     "help": show_help,
     "status": status,

@@ -6,7 +6,8 @@
 A recording stands at the door of every model call. It knows a request by its content and by how often it was asked
 before since the recording began; tools really run in a replay. Modes:
 
-- auto     replays what matches, else asks the model and records
+- auto     replays what matches, else asks the model and records; where no model is set up, a request that was asked
+           before gets its recorded reply again
 - replay   never asks the model; a request that is not recorded is an error that says what differs
 - record   always asks, and rewrites the conversations that were asked
 - off      always asks, records nothing
@@ -17,6 +18,7 @@ before since the recording began; tools really run in a replay. Modes:
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from threading import RLock
 from types import TracebackType
@@ -30,6 +32,7 @@ from agentnb.records.misses import first_difference, nearest
 from agentnb.records.recording_file import Asked, Entry, RecordingFile
 from agentnb.records.replies import Pieces, Stream, play_pieces, reply_from_json, reply_to_json, same_reply
 
+AGAIN = "asked once more than was recorded, and no model is set up: the recorded reply again"
 MODES = ("auto", "replay", "record", "off")
 
 
@@ -116,9 +119,13 @@ class Recording:
         try:
             reply, stream = await self._onward(model, request, on_delta, onward)
             self.asked += 1
-        except BaseException:
+        except BaseException as error:
             self._taken[asked, name].discard(number)
-            raise
+            earlier = self._earlier(asked, name, number) if isinstance(error, SettingsError) else None
+            if earlier is None:
+                raise
+            reply = self._replay(earlier, request, on_delta)
+            return replace(reply, notes=(*reply.notes, AGAIN))
         with self._lock:
             self._keep(Entry(asked, name or tidy(reply.model), number, reply_to_json(reply), stream))
         return reply
@@ -129,6 +136,12 @@ class Recording:
         number = next(number for number in range(1, len(taken) + 2) if number not in taken)
         taken.add(number)
         return number
+
+    def _earlier(self, asked: Asked, name: str, number: int) -> Entry | None:
+        """What was recorded when this was asked before: where no model can be reached, a cell still runs twice."""
+        assert self._file is not None
+        found = (self._file.find(asked, name, ask) for ask in range(number - 1, 0, -1))
+        return next((entry for entry in found if entry is not None), None)
 
     def _replay(self, entry: Entry, request: ModelRequest, on_delta: OnDelta | None) -> ModelReply:
         self.replayed += 1

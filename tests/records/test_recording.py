@@ -18,7 +18,7 @@ from agentnb.core.tool import ToolSpec
 from agentnb.errors import ModelError, RecordingError, SettingsError, UsageError
 from agentnb.instructions import Instructions
 from agentnb.models.scripted import ScriptedModel, calls
-from agentnb.records.recording import Recording, recording, stop_recording, use_recording
+from agentnb.records.recording import AGAIN, Recording, recording, stop_recording, use_recording
 
 
 class NoModel:
@@ -503,3 +503,24 @@ def test_forks_and_several_calls_replay(tmp_path):
 
     assert replayed == recorded
     assert [run.answer for run in replayed] == ["3 and 7", "three and seven"]
+
+
+def test_without_a_model_a_request_asked_again_gets_its_recorded_reply(tmp_path: Any) -> None:
+    """A reader without key or weights can run a cell twice; the reply says that it came again."""
+
+    class Unset:
+        name = ""
+
+        async def reply(self, request: ModelRequest, on_delta: Any = None) -> ModelReply:
+            raise SettingsError("there is no model to ask")
+
+    path = tmp_path / "lesson.jsonl"
+    with recording(path):
+        asyncio.run(ask(ScriptedModel(["4"]), asking("2+2?")))
+    with recording(path):
+        replies = [asyncio.run(ask(Unset(), asking("2+2?"))) for _ in range(2)]
+        with pytest.raises(SettingsError):
+            asyncio.run(ask(Unset(), asking("3+3?")))
+
+    assert [reply.text for reply in replies] == ["4", "4"]
+    assert [reply.notes for reply in replies] == [(), (AGAIN,)]
