@@ -80,13 +80,15 @@ def show_plot(magics: AgentMagics, words: list[str]) -> None:
     from agentnb.plots.run_plots import plot
 
     runs = [run_named(word, magics.shell.user_ns) for word in words]
-    if not runs and magics.last is None:
+    if not runs and magics.last is not None:
+        runs = [magics.last]
+    if not runs:
         raise UsageError("there is no run to plot yet", remedy="Run a %%agent cell first.")
-    display(plot(*(runs or [magics.last]), names=words or None))
+    display(plot(*runs, names=words or None))
 
 
 def set_recording(magics: AgentMagics, words: list[str]) -> None:
-    """[FILE [MODE]]: record and replay model calls (auto, replay, record); "off" ends it; alone: who answered so far."""
+    """[FILE [MODE]]: record and replay model calls (auto, replay, record, off); alone: who answered."""
     from agentnb.records.recording import active_recording, stop_recording, use_recording
 
     if words == ["off"]:

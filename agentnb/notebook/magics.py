@@ -75,7 +75,7 @@ class AgentMagics(Magics):  # type: ignore[misc]
         return CellRun(self, assemble(options, self.model, space), start, options.out, options.show)
 
     def _resumed(self, line: str) -> CellRun:
-        """`resume NAME [options]`: open calls first, then the next step; the newest agent unless options name another."""
+        """`resume NAME [options]`: go on with that run, by the newest agent unless options describe another."""
         name, *words = line.split()[1:] or [""]
         options = parse(type(self).agent, " ".join(words))
         start = run_named(name, self.shell.user_ns)

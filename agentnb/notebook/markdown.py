@@ -21,7 +21,12 @@ _TAGS = {
     *("p", "br", "hr", "strong", "em", "s", "b", "a", "span", "code", "pre", "blockquote", "ul", "ol", "li"),
     *("table", "thead", "tbody", "tr", "th", "td"),
 }
-_PRE = "background:rgba(128,128,128,.12);padding:.4em .6em;white-space:pre-wrap;overflow-wrap:anywhere"
+_LEFT = "text-align:left"
+_STYLES = {
+    "pre": "background:rgba(128,128,128,.12);padding:.4em .6em;white-space:pre-wrap;overflow-wrap:anywhere",
+    "th": _LEFT,
+    "td": _LEFT,
+}
 _LINK = re.compile(r"(?:https?://|mailto:)", re.IGNORECASE)
 _MOST_MATHS = 2_000
 _RISKY_TEX = re.compile(
@@ -44,7 +49,7 @@ def answer_html(markdown: str) -> str:
 def _cleaned(html: str) -> str:
     import nh3
 
-    return nh3.clean(
+    safe = nh3.clean(
         html,
         tags=_TAGS,
         clean_content_tags=set(),
@@ -55,7 +60,10 @@ def _cleaned(html: str) -> str:
         url_schemes={"http", "https", "mailto"},
         url_relative="deny",
         link_rel="noopener noreferrer",
-    ).replace("<pre>", f'<pre style="{_PRE}">')
+    )
+    for tag, style in _STYLES.items():
+        safe = safe.replace(f"<{tag}>", f'<{tag} style="{style}">')
+    return safe
 
 
 @cache
