@@ -321,22 +321,6 @@ def test_a_failing_listener_is_logged_once_and_dropped(caplog):
     assert "no disk" in caplog.text
 
 
-@pytest.mark.xfail(strict=True, reason="a dropped listener is gone from the Runtime, not only from the run")
-def test_a_failing_listener_is_back_in_the_next_run():
-    """It is dropped for the run in which it failed; the next run of the same runtime gives it another chance."""
-    tries = []
-
-    def broken(event: Any) -> None:
-        tries.append(event)
-        raise RuntimeError("no disk")
-
-    runtime = runtime_for(["a", "b"], middleware=[broken])
-    states_of(runtime)
-    states_of(runtime)
-
-    assert len(tries) == 2
-
-
 @pytest.mark.xfail(strict=True, reason="removing the listener a second time raises ValueError into the run")
 def test_a_listener_that_fails_in_two_runs_at_once_hurts_neither():
     """A runtime may serve two threads; the listener fails in both at the same moment."""
