@@ -188,6 +188,6 @@ def _is_short(step: Step, room: int) -> bool:
     assert before is not None
     for message in islice(before.prompt.items, before.end):
         room -= _MESSAGE_BYTES + len(message.content or "")
-        if room < -10**9:
+        if room < 0:
             return False
     return True

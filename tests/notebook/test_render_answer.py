@@ -38,9 +38,9 @@ def test_markdown(markdown, html):
 
 def test_a_table_and_a_code_block():
     """Tables keep the side their numbers stand on; code keeps its spaces and dollars."""
-    made = answer_html("| city | °C |\n|:--|--:|\n| Oslo | 3 |\n\n```python\nif x:\n    print('$x$')\n```")
+    made = answer_html("| city | °C |\n|---|--:|\n| Oslo | 3 |\n\n```python\nif x:\n    print('$x$')\n```")
 
-    assert '<td style="text-align:right">3</td>' in made
+    assert '<td style="text-align:left">Oslo</td>\n<td style="text-align:right">3</td>' in made
     assert "if x:\n    print('$x$')\n</code></pre>" in made
     assert Seen(made).text.count("$x$") == 1
 
