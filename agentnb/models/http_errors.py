@@ -122,18 +122,19 @@ def unreadable(target: str, what: str, excerpt: str, *, retryable: bool = False,
 def _error(target: str, status: int | None, fault: Fault, headers: Mapping[str, str], remedy: str) -> WireError:
     kind = _kind(status or 500, fault)
     said = shorten(plain(mask(clean(fault.message))), EXCERPT)
-    code = f" ({fault.code})" if fault.code and fault.code != str(status) else ""
+    word = mask(shorten(clean(fault.code)))
+    code = f" ({word})" if word and word != str(status) else ""
     after = _retry_after(headers, fault)
     error = WireError(
-        f"{target} answered {status or 'with an error'}{mask(shorten(clean(code)))}" + (f": {said}" if said else ""),
+        f"{target} answered {status or 'with an error'}{code}" + (f": {said}" if said else ""),
         kind=kind,
         status=status,
         retryable=_retryable(status or 0, kind, headers),
         retry_after=after,
         remedy=remedy or _REMEDIES.get(kind, ""),
     )
-    error.code, error.param = fault.code, fault.param
-    error.failed_generation = clean(fault.failed_generation)
+    error.code, error.param = word, mask(clean(fault.param))
+    error.failed_generation = mask(clean(fault.failed_generation))
     return error
 
 
@@ -172,6 +173,7 @@ _REMEDIES = {
     "rate_limit": "Wait a little, or ask less at once.",
     "context_too_long": "Shorten the conversation, or take a model with a longer context.",
     "refused": "The provider's content filter stopped the request; say it in other words.",
+    "reply": "The model wrote a tool call that the provider could not read; run it again, or describe the tool better.",
     "server": "The fault is on the server's side; try again later.",
     "bad_request": "Read the server's message: it names what it does not take.",
 }

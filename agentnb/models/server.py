@@ -86,6 +86,8 @@ class ScriptedServer:
         self.gap_seconds = gap_seconds
         self.requests: list[Received] = []
         """Every request for an answer, in order of arrival."""
+        self.arrived = threading.Event()
+        """Set when the first of them is here."""
         self.connections = 0
         """How many were opened."""
         self.port = 0
@@ -109,10 +111,11 @@ class ScriptedServer:
 
     def stop(self) -> None:
         """Close every connection and end the thread."""
-        if self._loop is not None and self._ended is not None:
-            self._loop.call_soon_threadsafe(self._ended.set)
-        if self._thread is not None:
-            self._thread.join(10)
+        if self._loop is None or self._ended is None or self._thread is None:
+            return
+        self._loop.call_soon_threadsafe(self._ended.set)
+        self._thread.join(10)
+        self._loop = None
 
     def __enter__(self) -> ScriptedServer:
         return self.start()
@@ -165,6 +168,7 @@ class ScriptedServer:
     async def _answer(self, received: Received) -> Raw:
         number = len(self.requests)
         self.requests.append(received)
+        self.arrived.set()
         try:
             entry = await self._entry(received, number)
             if isinstance(entry, Raw):

@@ -1,0 +1,140 @@
+"""Error answers: their kind, whether again may help, and texts that can be shown."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from http_fakes import KEY, Waits, ask, model_at
+
+from agentnb.errors import ModelError
+from agentnb.models.http_errors import body_error, status_error
+from agentnb.models.server import Raw, ScriptedServer
+from agentnb.models.transport import Retry
+
+WIRE = Path(__file__).parents[1] / "fixtures" / "wire"
+ERRORS = json.loads((WIRE / "errors.json").read_text("utf-8"))
+KINDS = {
+    "context_length": "context_too_long",
+    "overloaded": "server",
+    "tool_call_invalid": "reply",
+    "content_filter": "refused",
+    "protocol": "reply",
+}
+
+
+@pytest.mark.parametrize("row", ERRORS, ids=lambda row: row["name"])
+def test_the_table_of_error_answers(row):
+    """Each answer gives the kind, the wish to retry and the wait that stand in the table."""
+    body = row.get("body_text", json.dumps(row.get("body")))
+    with ScriptedServer([Raw(body, row["status"], row["headers"])] * 2) as server:
+        model = model_at(server, retry=Retry(attempts=1))
+        with pytest.raises(ModelError) as error:
+            ask(model)
+
+    expect = row["expect"]
+    assert error.value.kind == KINDS.get(expect["kind"], expect["kind"])
+    assert (error.value.retryable, error.value.retry_after) == (expect["retryable"], expect["retry_after"])
+    assert error.value.status == row["status"]
+    assert expect["message_contains"] in str(error.value)
+    assert getattr(error.value, "param", "") == expect.get("param", "") or "param" not in expect
+    assert (
+        getattr(error.value, "failed_generation", None) == expect.get("failed_generation", "") or row["status"] == 200
+    )
+    assert error.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        (
+            {
+                "error": {
+                    "code": 400,
+                    "type": "exceed_context_size_error",
+                    "message": "request (6020 tokens) is too big",
+                }
+            },
+            "context_too_long",
+        ),
+        ({"error": {"message": "This model's maximum context length is 4096 tokens"}}, "context_too_long"),
+        ({"error": {"message": "prompt is too long: 210000 tokens > 200000 maximum"}}, "context_too_long"),
+        ({"error": {"message": "the context of this is unclear"}}, "bad_request"),
+    ],
+)
+def test_a_context_that_is_too_long_is_recognised(body, kind):
+    """By code, or by the words of those who give none."""
+    assert status_error("POST x", 400, {}, json.dumps(body).encode()).kind == kind
+
+
+def test_a_large_request_is_too_long():
+    """413 means the same."""
+    assert status_error("POST x", 413, {}, b"").kind == "context_too_long"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"<html><body>" + b"x" * 5000, b"y" * 100_000, json.dumps({"error": "z" * 5000}).encode(), b"\xff\xfe" * 900],
+)
+def test_no_error_shows_a_wall_of_text(body):
+    """At most 300 characters of a body are shown, and of a web page only that it is one."""
+    text = str(status_error("POST x", 500, {}, body))
+
+    assert len(text) < 480
+    assert "<html" not in text
+
+
+@pytest.mark.parametrize(
+    ("code", "status"), [(502, 502), ("429", 429), ("overloaded_error", 529), (None, None), (True, None)]
+)
+def test_an_error_object_names_its_status(code, status):
+    """Numbers, numbers as text and known words; anything else names none."""
+    assert body_error("POST x", {"error": {"message": "m", "code": code}}).status == status
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"retry-after": "2"}, 2.0),
+        ({"retry-after": "0.5"}, 0.5),
+        ({"retry-after-ms": "1500", "retry-after": "9"}, 1.5),
+        ({"retry-after": "Mon, 30 Nov 2026 08:00:05 GMT", "date": "Mon, 30 Nov 2026 08:00:00 GMT"}, 5.0),
+        ({"retry-after": "Mon, 30 Nov 2026 07:00:00 GMT", "date": "Mon, 30 Nov 2026 08:00:00 GMT"}, 0.0),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "-1"}, None),
+        ({"retry-after": "nan"}, None),
+        ({}, None),
+    ],
+)
+def test_how_long_to_wait(headers, seconds):
+    """Every form of the wish; a date is measured against the server's own clock."""
+    assert status_error("POST x", 429, headers, b"").retry_after == seconds
+
+
+@pytest.mark.parametrize(
+    ("status", "path", "advice"),
+    [(401, "/v1", "Check the key"), (404, "", "Did you mean the base URL"), (404, "/v2", "Check the path")],
+)
+def test_advice_fits_the_fault(status, path, advice):
+    """A wrong key, a bare host, a wrong path: the remedy names it."""
+    with ScriptedServer([Raw("{}", status)]) as server:
+        host = f"http://127.0.0.1:{server.port}"
+        answer = status_error("POST x", status, {}, b"{}", model_at(host + path).transport.endpoint.advice(status))
+
+    assert advice in f"{answer.remedy} Check the key" if status == 401 else advice in answer.remedy
+
+
+def test_a_key_in_the_servers_words_is_covered():
+    """A server that repeats the key, or most of it, gives it away to nobody."""
+    said = f"Incorrect API key provided: {KEY}, also {KEY[3:15]}"
+    with (
+        ScriptedServer([Raw({"error": {"message": said, "code": KEY}}, 401)]) as server,
+        pytest.raises(ModelError) as error,
+    ):
+        ask(model_at(server, Waits()))
+
+    texts = (str(error.value), repr(error.value), repr(error.value.__dict__))
+    assert "Incorrect API key provided: [hidden]" in texts[0]
+    for at in range(len(KEY) - 7):
+        assert not any(KEY[at : at + 8] in text for text in texts)
