@@ -106,7 +106,7 @@ def _build(
         raise SettingsError(f"no model is named after {profile.name!r}", remedy=f'Write "{profile.name}:MODEL".')
     address = (base_url or _address(profile)).strip()
     serving = profile if address.startswith(profile.base_url or "\n") else _profile_at(address, profile)
-    key = _key(serving if serving is not COMPATIBLE else profile, address, api_key)
+    key = _key(tuple(dict.fromkeys((*serving.keys, *profile.keys))), address, api_key, serving.local)
     module, kind = _DIALECTS[serving.dialect]
     headers = {**_headers(serving), **(options.get("headers") or {})}
     speaks = getattr(import_module(module), kind)
@@ -135,22 +135,22 @@ def _profile_at(address: str, asked: Profile) -> Profile:
     return next((each for each in PROFILES.values() if urlsplit(each.base_url).netloc == host != ""), COMPATIBLE)
 
 
-def _key(profile: Profile, address: str, given: str | Secret | None) -> Secret | None:
-    """The key to send; None for a server on this machine that has none.
+def _key(names: tuple[str, ...], address: str, given: str | Secret | None, local: bool) -> Secret | None:
+    """The key to send, the first of these variables that is set; None for a server on this machine that has none.
 
     Raises:
         SettingsError: There is none, and the server is elsewhere.
     """
     if given:
         return given if isinstance(given, Secret) else Secret(given)
-    for name in (*profile.keys, "OPENAI_API_KEY") if profile.url_setting == "OPENAI_BASE_URL" else profile.keys:
+    for name in names:
         if (found := settings.secret(name)) is not None:
             return found
-    if profile.local or urlsplit(address).hostname in _LOOPBACK:
+    if local or urlsplit(address).hostname in _LOOPBACK:
         return None
-    names = " or ".join(profile.keys)
     raise SettingsError(
-        f"{names} is not set", remedy="Put it in .env, give api_key=, or use ScriptedModel to run without a key."
+        f"{' or '.join(names)} is not set",
+        remedy="Put it in .env, give api_key=, or use ScriptedModel to run without a key.",
     )
 
 

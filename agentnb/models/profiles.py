@@ -102,6 +102,7 @@ PROFILES: Mapping[str, Profile] = {
             renames=_MAX,
             schema_form="json_object",
             stream_usage=False,
+            prices="zai",
         ),
         Profile(
             "mistral",

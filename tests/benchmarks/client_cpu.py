@@ -61,11 +61,10 @@ def core_run(url: str) -> Callable[[int], Awaitable[object]]:
 
     async def run(steps: int) -> State:
         limits = Limits(steps=steps + 1, repeats=None)
-        state = State.start(f"run {steps} steps")
-        async for state in Runtime(model, ToolCallingPlanner(), [Add()], limits=limits).states(state):
-            pass
-        assert state.answer == "All steps done.", state.detail
-        return state
+        runtime = Runtime(model, ToolCallingPlanner(), [Add()], limits=limits)
+        last = [state async for state in runtime.states(State.start(f"run {steps} steps"))][-1]
+        assert last.answer == "All steps done.", last.detail
+        return last
 
     return run
 

@@ -1,0 +1,169 @@
+"""Names to models, and errors before anything is sent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from http_fakes import KEY, ask
+
+from agentnb.errors import SettingsError
+from agentnb.models.catalog import as_model, default_model, known_providers, resolve
+from agentnb.models.chat_completions import ChatCompletionsModel
+from agentnb.models.profiles import PROFILES
+from agentnb.models.scripted import ScriptedModel
+from agentnb.models.server import ScriptedServer
+from agentnb.models.transport import Retry
+
+VARIABLES = [
+    name
+    for profile in PROFILES.values()
+    for name in (*profile.keys, profile.url_setting, *profile.header_settings.values())
+    if name
+]
+
+
+@pytest.fixture(autouse=True)
+def _bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (*VARIABLES, "OPENAI_MODEL", "AGENTNB_GGUF"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AGENTNB_CACHE", str(tmp_path / "empty"))
+    monkeypatch.chdir(tmp_path)
+
+
+def made(name: str, **options: object) -> ChatCompletionsModel:
+    """The model of this name, which speaks chat completions."""
+    model = resolve(name, **options)
+    assert isinstance(model, ChatCompletionsModel)
+    return model
+
+
+@pytest.mark.parametrize("profile", PROFILES.values(), ids=lambda profile: profile.name)
+def test_every_provider_of_the_table(profile, monkeypatch):
+    """Its address, its key variable and its name come from the table; without the key nothing is made."""
+    monkeypatch.setenv("AZURE_OPENAI_BASE_URL", "https://mine.openai.azure.com/openai/v1")
+    if not profile.local:
+        with pytest.raises(SettingsError, match=profile.keys[0]):
+            resolve(f"{profile.name}:some-model")
+        monkeypatch.setenv(profile.keys[-1], KEY)
+    model = made(f"{profile.name}:some-model")
+
+    assert (model.name, model.model, model.profile) == (f"{profile.name}:some-model", "some-model", profile)
+    assert model.transport.endpoint.base == (profile.base_url or "https://mine.openai.azure.com/openai/v1")
+    sent = {"authorization": f"Bearer {KEY}", "api-key": KEY}[profile.key_header]
+    value = model.transport.endpoint.headers[profile.key_header]
+    assert profile.local or value.reveal() == sent
+
+
+def test_an_unknown_provider():
+    """The error lists the known ones, and the near one."""
+    with pytest.raises(SettingsError) as error:
+        resolve("opnai:gpt-5-mini")
+
+    assert "Did you mean 'openai'?" in str(error.value)
+    assert all(name in str(error.value) for name in known_providers())
+
+
+def test_a_bare_name_goes_to_the_server_in_the_environment(monkeypatch):
+    """OPENAI_BASE_URL and OPENAI_API_KEY serve a name without a provider; a local server needs no key."""
+    with ScriptedServer(["hello"]) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url + "/ ")
+        model = made("my-model")
+        assert ask(model).text == "hello"
+    assert server.requests[0].json()["model"] == "my-model"
+    assert server.requests[0].headers["authorization"] == "Bearer none"
+    assert model.profile.name == "compatible"
+
+
+def test_a_key_in_a_file_is_used(tmp_path, monkeypatch):
+    """The `.env` of the current folder is enough."""
+    with ScriptedServer(["hello"]) as server:
+        (tmp_path / ".env").write_text(
+            f'OPENAI_BASE_URL={server.url}\r\nexport OPENAI_API_KEY="{KEY}"\r\nOPENAI_MODEL=m\r\n'
+        )
+        assert ask(default_model()).text == "hello"
+    assert server.requests[0].headers["authorization"] == f"Bearer {KEY}"
+
+
+def test_the_address_tells_the_provider(monkeypatch):
+    """OpenAI's variables pointed at another known provider bring that one's quirks."""
+    monkeypatch.setenv("OPENAI_BASE_URL", "https://api.deepseek.com/v1")
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+
+    assert made("deepseek-chat").profile is PROFILES["deepseek"]
+
+
+def test_arguments_win(monkeypatch):
+    """base_url, api_key and options of the class go before the environment."""
+    monkeypatch.setenv("OPENAI_API_KEY", "another-key-000")
+    model = made(
+        "openai:m", base_url="http://localhost:9/v1", api_key=KEY, retry=Retry(attempts=1), headers={"x-own": "1"}
+    )
+
+    assert model.transport.endpoint.base == "http://localhost:9/v1"
+    assert model.transport.endpoint.headers["authorization"].reveal() == f"Bearer {KEY}"
+    assert model.transport.endpoint.headers["x-own"] == "1"
+    assert model.transport.retry.attempts == 1
+
+
+def test_a_model_name_may_hold_a_colon(monkeypatch):
+    """Only the first one separates; with an address of its own a name is taken whole."""
+    monkeypatch.setenv("OPENROUTER_API_KEY", KEY)
+    assert made("openrouter:org/model:free").model == "org/model:free"
+    assert made("qwen2.5:7b", base_url="http://localhost:11434/v1").model == "qwen2.5:7b"
+
+    monkeypatch.setenv("OPENAI_MODEL", "qwen2.5:7b")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://localhost:11434/v1")
+    assert default_model().model == "qwen2.5:7b"
+
+
+def test_organisation_and_project_are_sent(monkeypatch):
+    """OpenAI's two optional headers come from their variables."""
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("OPENAI_ORG_ID", "org-1")
+
+    headers = made("openai:m").transport.endpoint.headers
+    assert headers["openai-organization"].reveal() == "org-1"
+    assert "openai-project" not in headers
+
+
+@pytest.mark.parametrize("name", ["openai:", "deepseek: "])
+def test_a_provider_without_a_model(name):
+    """The error says what is missing."""
+    with pytest.raises(SettingsError, match="no model is named"):
+        resolve(name)
+
+
+def test_nothing_to_ask():
+    """The error names the three ways on."""
+    with pytest.raises(SettingsError) as error:
+        default_model()
+
+    assert all(way in str(error.value) for way in ("OPENAI_API_KEY", "fetch-model", "Ollama"))
+
+
+def test_a_key_without_a_model(monkeypatch):
+    """Then only the model's name is missing, and the error says so."""
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+
+    with pytest.raises(SettingsError, match="OPENAI_MODEL is not set"):
+        default_model()
+
+
+def test_a_model_without_a_key(monkeypatch):
+    """A chosen model whose key is missing or empty is an error, not another model."""
+    monkeypatch.setenv("OPENAI_MODEL", "gpt-5-mini")
+    monkeypatch.setenv("OPENAI_API_KEY", "")
+
+    with pytest.raises(SettingsError, match="OPENAI_API_KEY is not set"):
+        default_model()
+
+
+def test_what_stands_for_a_model():
+    """A Model is itself, a function answers, a name is looked up; anything else is an error."""
+    scripted = ScriptedModel(["x"])
+    assert as_model(scripted) is scripted
+    assert as_model(lambda request: "hi").name == "<lambda>"
+    assert as_model("ollama:qwen3").name == "ollama:qwen3"
+    with pytest.raises(SettingsError, match="int is no model"):
+        as_model(3)
