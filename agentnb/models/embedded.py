@@ -25,7 +25,7 @@ from agentnb.models.chat_completions import ChatCompletionsModel
 from agentnb.models.engine_process import Engine, EngineSettings, Running, shared
 from agentnb.models.profiles import PROFILES
 from agentnb.models.transport import Retry
-from agentnb.models.weights import DATA, DEFAULT, find, known
+from agentnb.models.weights import DATA, find, known
 
 STARTING = "starting the embedded model"
 WARMING = "warming up"
@@ -112,9 +112,10 @@ class EmbeddedModel:
     def _client(self, running: Running) -> ChatCompletionsModel:
         client = running.clients.get(self.name)
         if client is None:
-            model = Path(self.path or DEFAULT).stem
             address, profile = f"{running.url}/v1", PROFILES["llamacpp"]
-            client = ChatCompletionsModel(model, address, running.key, profile, self.name, retry=Retry(attempts=1))
+            client = ChatCompletionsModel(
+                running.name, address, running.key, profile, self.name, retry=Retry(attempts=1)
+            )
             running.clients[self.name] = client
         return client
 

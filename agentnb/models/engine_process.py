@@ -53,6 +53,8 @@ class Running:
     url: str
     """Such as "http://127.0.0.1:41234"; its API is below /v1."""
     key: str
+    name: str
+    """The model's name on the wire."""
     clients: dict[str, Any] = field(default_factory=dict)
     """What talks to it, by name; the owner of the entries is `embedded.py`."""
     warmed: set[Any] = field(default_factory=set)
@@ -142,19 +144,23 @@ def start(settings: EngineSettings) -> Running:
     hide(key)
     with tempfile.TemporaryFile() as log:
         process = _spawn(log)
-        config = {**asdict(settings), "key": key, "name": Path(settings.path).stem}
+        name = Path(settings.path).stem
+        config = {**asdict(settings), "key": key, "name": name}
         line = _exchange(process, json.dumps(config) + "\n")
         answer = json.loads(line) if line else {}
         if "url" in answer:
-            return Running(process, answer["url"], key)
-        Running(process, "", key).stop()
+            return Running(process, answer["url"], key, name)
+        Running(process, "", key, name).stop()
         raise _start_error(settings, answer, process.returncode, log)
 
 
 def _spawn(log: IO[bytes]) -> subprocess.Popen[bytes]:
     # By its path, and with -P: neither our folder nor the user's shadows a module that the engine imports.
     command = [sys.executable, "-P", str(Path(__file__).with_name("engine.py"))]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, start_new_session=True)
+    apart: dict[str, Any] = {"start_new_session": True}  # Ctrl-C in a terminal ends a call, not the model
+    if sys.platform == "win32":
+        apart = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, **apart)
 
 
 def _exchange(process: subprocess.Popen[bytes], line: str) -> bytes:

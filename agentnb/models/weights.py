@@ -142,7 +142,10 @@ def describe(weights: Weights, source: str | Path, folder: Path) -> str:
 
 def fetch_command(argv: Sequence[str]) -> int:
     """`python -m agentnb fetch-model`: say the size, ask in a terminal, fetch. Returns the exit code."""
-    options = _parser().parse_args(argv)
+    try:
+        options = _parser().parse_args(argv)
+    except SystemExit as end:  # argparse has said why; in a kernel nothing may exit
+        return int(end.code or 0)
     try:
         path = fetch(
             options.source, options.model, to=options.to, progress=ProgressBar(), ask=_always if options.yes else _ask

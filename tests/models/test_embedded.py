@@ -127,7 +127,9 @@ def test_whole_reply_has_text_and_usage(model: EmbeddedModel) -> None:
     assert (reply.usage.input or 0) > 0
     assert (reply.model, reply.finish in ("stop", "length")) == ("local", True)
     assert reply.request is not None
-    assert set(reply.request.json()) == {"model", "messages", "max_tokens"}
+    sent = reply.request.json()
+    assert set(sent) == {"model", "messages", "max_tokens"}
+    assert sent["model"] == reply.answered_as == "SmolLM2-135M-Instruct.Q4_1"
 
 
 @pytest.mark.slow

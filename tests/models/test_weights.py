@@ -314,6 +314,12 @@ def test_command_reports_failure_by_its_exit_code(capsys: pytest.CaptureFixture[
     assert "no file or folder" in capsys.readouterr().err
 
 
+def test_command_with_a_wrong_option_does_not_exit(capsys: pytest.CaptureFixture[str]) -> None:
+    """A wrong word is exit code 2 and a line, also where the command runs inside a kernel."""
+    assert fetch_command(["--form", "pip"]) == 2
+    assert "unrecognized arguments" in capsys.readouterr().err
+
+
 def test_command_says_the_size_and_how_to_use_it(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """A file already there is told at once, with the way to use one outside the cache."""
     small = named("small")
