@@ -16,8 +16,8 @@ from typing import Any
 
 from agentnb.core.middleware import Event, StateMade, StepStarted, Streamed, ToolFinished, ToolStarted
 from agentnb.core.state import State
+from agentnb.notebook.bounds import shown
 from agentnb.notebook.render import SHOWN_STEPS, Block, Budget, final_block, step_block
-from agentnb.text import plain
 
 _TICK_SECONDS = 0.15
 _TAIL = 3_000
@@ -147,9 +147,9 @@ class ControlBar:
         parts = [f"<div>{html.escape(line)}</div>" for line in lines]
         for label, text in (("reasoning", self._reasoning), ("", self._text)):
             if text:
-                shown = html.escape(plain(text[-_TAIL:]))
+                piece = html.escape(shown(text[-_TAIL:]))
                 head = f"<i>{label}</i> " if label else ""
-                parts.append(f'{head}<pre style="white-space:pre-wrap;max-height:16em;overflow:auto">{shown}</pre>')
+                parts.append(f'{head}<pre style="white-space:pre-wrap;max-height:16em;overflow:auto">{piece}</pre>')
         return f'<div class="tex2jax_ignore mathjax_ignore">{"".join(parts)}</div>'
 
     def _doing(self) -> str:

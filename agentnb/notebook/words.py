@@ -149,12 +149,16 @@ def total_words(usage: Usage | None) -> str:
 
 
 def usage_words(usage: Usage | None) -> str:
-    """The tokens by kind: "input 200 (cached 150), output 12 (reasoning n/a)"."""
+    """The tokens by kind, as far as the provider tells: "input 200 (cached 150), output 12"."""
     usage = usage or Usage()
-    return (
-        f"input {count(usage.input)} (cached {count(usage.cached_input)}), "
-        f"output {count(usage.output)} (reasoning {count(usage.reasoning)})"
-    )
+    cached, reasoning = _part("cached", usage.cached_input), _part("reasoning", usage.reasoning)
+    if usage.input is None and usage.output is None:
+        return UNKNOWN
+    return f"input {count(usage.input)}{cached}, output {count(usage.output)}{reasoning}"
+
+
+def _part(what: str, number: int | None) -> str:
+    return "" if number is None else f" ({what} {number:,})"
 
 
 def count(number: int | None) -> str:
@@ -186,7 +190,7 @@ def _why(reason: StopReason, detail: str) -> str:
     words, detail = _STOPS[reason][0], detail.removeprefix("refused: ")
     if not detail:
         return words
-    return detail if detail.startswith(words) else f"{words}: {detail}"
+    return detail if detail.startswith(("stopped at", words)) else f"{words}: {detail}"
 
 
 def remedy(state: State, name: str) -> str:
@@ -198,14 +202,9 @@ def totals_words(state: State) -> str:
     """What the run has used since its start: steps, tool calls, tokens by kind, cost."""
     used = state.counters
     price = UNKNOWN if used.cost is None else f"${used.cost:.4f}"
-    return " · ".join(
-        [
-            counted(used.steps, "step"),
-            counted(used.tool_calls, "tool call"),
-            f"{total_words(used.usage)}: {usage_words(used.usage)}",
-            f"cost {price}",
-        ]
-    )
+    tokens, kinds = total_words(used.usage), usage_words(used.usage)
+    told = tokens if kinds == UNKNOWN else f"{tokens}: {kinds}"
+    return " · ".join([counted(used.steps, "step"), counted(used.tool_calls, "tool call"), told, f"cost {price}"])
 
 
 def parsed(arguments: str) -> dict[str, Any] | None:
