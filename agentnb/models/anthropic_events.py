@@ -1,0 +1,184 @@
+"""Read an answer whose stream is made of typed events, as Anthropic Messages and OpenAI Responses have it.
+
+    bytes ──Reader──▶ events ──Assembly──▶ the body that a whole answer would have had
+
+An Assembly is what a dialect adds: it puts the events together to that body. So whole and streamed answers are read by
+the same code afterwards and can't differ. A server that streams unasked, or does not stream when asked, is understood.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from agentnb.core.model import Delta, OnDelta
+from agentnb.errors import ModelError
+from agentnb.models.http_errors import body_error, looks_like_html, unreadable
+from agentnb.models.sse import EventSplitter
+from agentnb.text import clean
+
+Body = dict[str, Any]
+_decode = json.JSONDecoder().decode
+_ADVICE = "Check the base URL, and that the server speaks this dialect."
+
+
+class Assembly(Protocol):
+    """Puts the events of one stream together."""
+
+    complete: bool
+    """Nothing is missing, should the connection end here."""
+    ended: bool
+    """The last event has come."""
+
+    @property
+    def text(self) -> str:
+        """The text so far."""
+        ...
+
+    def add(self, kind: str, event: Body) -> None:
+        """The next event, of this type."""
+        ...
+
+    def body(self) -> Body:
+        """What a whole answer would have held."""
+        ...
+
+    def tell_whole(self, body: Body) -> None:
+        """Tell of everything at once: the server did not stream."""
+        ...
+
+
+class Reader:
+    """Reads one answer, whole or streamed, into the body of a whole one.
+
+    Args:
+        target: Method and address, for errors.
+        assembly: Makes the dialect's Assembly; it gets the function to tell of pieces.
+        list_name: The field of a whole body that must be a list, such as "content".
+        on_delta: Told of the pieces. None: the answer was asked for in one piece.
+    """
+
+    def __init__(
+        self, target: str, assembly: Callable[[OnDelta], Assembly], list_name: str, on_delta: OnDelta | None
+    ) -> None:
+        self.target = target
+        self.done = False
+        self.complete = False
+        self.shown = False
+        self._list_name = list_name
+        self._on_delta = on_delta
+        self._assembly = assembly(self._tell)
+        self._events = EventSplitter()
+        self._streamed = on_delta is not None
+        self._type = ""
+        self._parts: list[bytes] = []
+
+    @property
+    def partial(self) -> str:
+        """The text so far."""
+        return clean(self._assembly.text)
+
+    def start(self, content_type: str) -> None:
+        """The content type decides how to read, whatever was asked for."""
+        self._type = content_type
+        if content_type:
+            self._streamed = "event-stream" in content_type
+
+    def feed(self, data: bytes) -> None:
+        """Take in the events that these bytes complete.
+
+        Raises:
+            ModelError: One of them is an error, or no JSON.
+        """
+        if not self._streamed:
+            self._parts.append(data)
+            return
+        for name, payload in self._events.feed(data):
+            self._event(name, payload)
+        self.done, self.complete = self._assembly.ended, self._assembly.complete
+
+    def finish(self) -> Body:
+        """The body.
+
+        Raises:
+            ModelError: It is an error, no JSON, or a stream that ended early.
+        """
+        if not self._streamed:
+            return self._whole()
+        if not self.done:
+            self._take_rest()
+        if not self._assembly.complete:
+            raise ModelError(
+                f"{self.target}: the stream ended before it was complete",
+                kind="connection",
+                status=200,
+                retryable=True,
+                remedy="Nothing of it was run. Go on with agent.run(run).",
+            )
+        return self._checked(self._assembly.body())
+
+    # ── a stream ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _event(self, name: str, payload: str) -> None:
+        try:
+            event = _decode(payload)
+        except (ValueError, RecursionError):
+            if payload == "[DONE]":  # some servers end every stream so
+                return
+            raise unreadable(
+                self.target, "with an event that is not JSON", payload, retryable=True, remedy=_ADVICE
+            ) from None
+        if type(event) is not dict:
+            raise unreadable(self.target, "with an event that is no object", payload, remedy=_ADVICE)
+        kind = event.get("type") or name
+        if kind == "error" or event.get("error"):
+            raise body_error(self.target, event)
+        self._assembly.add(kind, event)
+
+    def _take_rest(self) -> None:
+        """An event without its last line end counts when it is whole."""
+        for name, payload in self._events.close():
+            if _parses(payload):
+                self._event(name, payload)
+
+    def _tell(self, delta: Delta) -> None:
+        if self._on_delta is not None:
+            self.shown = True
+            self._on_delta(delta)
+
+    # ── one body ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _whole(self) -> Body:
+        data = b"".join(self._parts)
+        try:
+            value = json.loads(data)
+        except (ValueError, RecursionError):
+            raise self._not_json(data.decode("utf-8", "replace")) from None
+        body = self._checked(value)
+        if self._on_delta is not None:
+            self._assembly.tell_whole(body)
+        return body
+
+    def _checked(self, value: Any) -> Body:
+        if isinstance(value, Mapping) and value.get("error"):
+            raise body_error(self.target, value)
+        if not isinstance(value, dict) or not isinstance(value.get(self._list_name), list):
+            shown = json.dumps(value, ensure_ascii=False)
+            raise unreadable(self.target, f"without a list of {self._list_name}", shown, remedy=_ADVICE)
+        return value
+
+    def _not_json(self, text: str) -> ModelError:
+        if looks_like_html(text, self._type):
+            remedy = "Check the base URL: it leads to a web page."
+            return unreadable(self.target, "200 with an HTML page, not JSON", "", remedy=remedy)
+        damaged = "json" in self._type
+        return unreadable(self.target, "200 with a body that is not JSON", text, retryable=damaged, remedy=_ADVICE)
+
+
+def _parses(payload: str) -> bool:
+    try:
+        json.loads(payload)
+    except (ValueError, RecursionError):
+        return False
+    return True

@@ -1,0 +1,118 @@
+"""One turn of an Anthropic model: the content blocks of its answers, and what they mean.
+
+A turn is one answer, or several when the provider pauses it (`pause_turn`): then what it has so far is sent back and
+the next answer goes on. The blocks of all of them are the turn, their usage adds up.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from agentnb.core.messages import ToolCall, Usage
+from agentnb.core.model import Delta, OnDelta
+from agentnb.errors import ModelError
+from agentnb.models.anthropic_assembly import MessageAssembly
+from agentnb.models.chat_assembly import as_text, dicts_in, word
+from agentnb.text import clean
+
+_MOST_PAUSES = 8
+PAUSED = "the provider paused its turn; it was sent back to go on"
+GIVEN_UP = f"the provider paused its turn {_MOST_PAUSES + 1} times; it was not sent back again"
+
+Block = dict[str, Any]
+
+
+class Turn:
+    """What has come of a turn so far."""
+
+    def __init__(self) -> None:
+        self.blocks: tuple[Block, ...] = ()
+        self.usage: Usage | None = None
+        self.notes: tuple[str, ...] = ()
+        self.paused = False
+        """The provider waits for its own blocks, to go on."""
+        self._answers = 0
+
+    def note(self, *notes: str) -> None:
+        """Something that a reader should know."""
+        self.notes = (*self.notes, *notes)
+
+    def add(self, body: Mapping[str, Any], notes: tuple[str, ...]) -> None:
+        """The next answer."""
+        usage = read_usage(body.get("usage"))
+        self.usage = usage if not self._answers else (self.usage or Usage()).plus(usage)
+        self.blocks = (*self.blocks, *dicts_in(body.get("content")))
+        self._answers += 1
+        pauses = body.get("stop_reason") == "pause_turn"
+        self.paused = pauses and self._answers <= _MOST_PAUSES
+        self.note(*notes, *((PAUSED if self.paused else GIVEN_UP,) if pauses else ()))
+
+    def telling(self, tell: OnDelta | None) -> OnDelta | None:
+        """The same listener; when an answer begins again, it hears once more what earlier answers of the turn said."""
+        if tell is None or not self.blocks:
+            return tell
+        past: list[Delta] = []
+        MessageAssembly(past.append).tell_whole({"content": list(self.blocks)})
+
+        def told(delta: Delta) -> None:
+            tell(delta)
+            for each in past if delta.kind == "restart" else ():
+                tell(each)
+
+        return told
+
+    def failed(self, error: ModelError) -> ModelError:
+        """The same error, with the text and the notes of the whole turn."""
+        error.partial = text_in(self.blocks) + error.partial
+        error.notes = (*self.notes, *error.notes)
+        return error
+
+
+def text_in(blocks: Iterable[Block]) -> str:
+    """The visible text; a text with citations comes in several blocks that follow each other."""
+    return "".join(_texts(blocks, "text", "text"))
+
+
+def reasoning_in(blocks: Iterable[Block]) -> str:
+    """The thinking that is shown; "" where the provider hides it."""
+    return "\n\n".join(filter(None, _texts(blocks, "thinking", "thinking")))
+
+
+def _texts(blocks: Iterable[Block], kind: str, name: str) -> list[str]:
+    found = (block.get(name) for block in blocks if block.get("type") == kind)
+    return [text for text in found if isinstance(text, str)]
+
+
+def read_call(block: Block) -> ToolCall:
+    """A tool_use block as a call; its input becomes JSON text."""
+    return ToolCall(
+        clean(word(block.get("id"))), clean(word(block.get("name"))), clean(as_text(block.get("input") or {}))
+    )
+
+
+def read_usage(said: Any) -> Usage | None:
+    """Usage in one form. Here the provider's input leaves out what was read from or written to its cache: it is added.
+
+    A part that is not named is 0, as long as the whole is.
+    """
+    if not isinstance(said, Mapping):
+        return None
+    input, output = _count(said, "input_tokens"), _count(said, "output_tokens")
+    if input is None and output is None:
+        return None
+    details = said.get("output_tokens_details")
+    reasoning = (_count(details, "thinking_tokens") or 0) if output is not None else None
+    if input is None:
+        return Usage(None, output, None, None, reasoning)
+    cached = _count(said, "cache_read_input_tokens") or 0
+    written = _count(said, "cache_creation_input_tokens") or 0
+    return Usage(input + cached + written, output, cached, written, reasoning)
+
+
+def _count(said: Any, name: str) -> int | None:
+    value = said.get(name) if isinstance(said, Mapping) else None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+        return None
+    return int(value)
