@@ -232,6 +232,11 @@ class OpenNotebook:
         """The page's element of a cell; cells count from 0."""
         return self.page.locator(".jp-Notebook-cell").nth(number)
 
+    def show(self, number: int) -> None:
+        """Scroll to a cell."""
+        self.page.evaluate("number => jupyterapp.shell.currentWidget.content.scrollToItem(number, 'start')", number)
+        self.cell(number).wait_for()
+
     def counts(self) -> list[int | None]:
         """The execution count of every code cell."""
         return [cell["execution_count"] for cell in self.model() if cell["cell_type"] == "code"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import time
 from pathlib import Path
@@ -156,10 +157,14 @@ def test_first_notebook(lab, opened, artifacts):
     shutil.copytree(NOTEBOOKS, lab.server.folder, dirs_exist_ok=True)
     notebook = opened("00_start_here.ipynb")
     notebook.run_all()
+    cells = notebook.model()
+    first = next(number for number, cell in enumerate(cells) if "".join(cell["source"]).startswith("%%agent"))
+    notebook.show(first)
     notebook.lab.picture(artifacts / "start-here.png")
 
     assert None not in notebook.counts()
-    assert "58.5" in notebook.page.locator(".jp-Notebook").inner_text()
+    assert "58.5" in json.dumps(cells[first]["outputs"])
+    assert notebook.cell(first).locator("details").count() >= 4
     assert notebook.lab.errors == []
 
 
