@@ -131,7 +131,9 @@ class Reader:
             ) from None
         if type(event) is not dict:
             raise unreadable(self.target, "with an event that is no object", payload, remedy=_ADVICE)
-        kind = event.get("type") or name
+        kind = event.get("type")
+        if type(kind) is not str:
+            kind = name
         if kind == "error" or event.get("error"):
             raise body_error(self.target, event)
         self._assembly.add(kind, event)

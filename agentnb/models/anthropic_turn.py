@@ -6,7 +6,6 @@ the next answer goes on. The blocks of all of them are the turn, their usage add
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -15,6 +14,7 @@ from agentnb.core.model import Delta, OnDelta
 from agentnb.errors import ModelError
 from agentnb.models.anthropic_assembly import MessageAssembly
 from agentnb.models.chat_assembly import as_text, dicts_in, word
+from agentnb.models.chat_completions import _count
 from agentnb.text import clean
 
 _MOST_PAUSES = 8
@@ -109,10 +109,3 @@ def read_usage(said: Any) -> Usage | None:
     cached = _count(said, "cache_read_input_tokens") or 0
     written = _count(said, "cache_creation_input_tokens") or 0
     return Usage(input + cached + written, output, cached, written, reasoning)
-
-
-def _count(said: Any, name: str) -> int | None:
-    value = said.get(name) if isinstance(said, Mapping) else None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
-        return None
-    return int(value)
