@@ -163,6 +163,10 @@ class AgentInterrupted(KeyboardInterrupt):
         return [f"AgentInterrupted: {self}"]
 
 
+class Interrupted(asyncio.CancelledError):
+    """A tool or a function that stands in for a model met a KeyboardInterrupt: a person means the whole run."""
+
+
 def keep_state(error: asyncio.CancelledError, state: Any) -> None:
     """Give a CancelledError the run so far as its `state`, and one line to show in a notebook.
 

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Callable
 from typing import Any
+
+from agentnb.text import clean
+
+_STRAY_BACKSLASH = re.compile(r'\\(?!["\\/bfnrt]|u[0-9a-fA-F]{4})')
 
 
 def encode(value: Any) -> bytes:
@@ -16,12 +22,33 @@ def encode(value: Any) -> bytes:
 
 
 def object_text(text: str) -> str:
-    """The text itself when it is the strict JSON of an object, else `{}`."""
+    """The text itself when it is the strict JSON of an object; else the nearest text that is, `{}` at worst.
+
+    An object inside a JSON string is taken out, NaN becomes null, a raw line end or a stray backslash in a string is
+    escaped, half an emoji becomes U+FFFD. Nothing is guessed.
+    """
+    value = _loads(text, _refuse)
+    if isinstance(value, dict) and _whole(value, text):
+        return text
+    for spelling in (text, _STRAY_BACKSLASH.sub(r"\\\\", text)):
+        value = _loads(spelling, _null)
+        value = _loads(value, _null) if isinstance(value, str) else value
+        if isinstance(value, dict):
+            return clean(json.dumps(value, ensure_ascii=False))
+    return "{}"
+
+
+def _whole(value: Any, text: str) -> bool:
+    """Whether every emoji written as two escapes has both; most texts have no such escape."""
+    spelled = json.dumps(value, ensure_ascii=False) if "\\ud" in text.lower() else ""
+    return clean(spelled) == spelled
+
+
+def _loads(text: str, constant: Callable[[str], Any]) -> Any:
     try:
-        value = json.loads(text, parse_constant=_refuse)
+        return json.loads(text, parse_constant=constant, strict=constant is _refuse)
     except (ValueError, RecursionError):
-        return "{}"
-    return text if isinstance(value, dict) else "{}"
+        return None
 
 
 def normalised(text: str) -> str:
@@ -34,3 +61,7 @@ def normalised(text: str) -> str:
 
 def _refuse(name: str) -> Any:
     raise ValueError(name)
+
+
+def _null(name: str) -> None:
+    """What NaN and the infinities become."""

@@ -60,11 +60,8 @@ def hide(secret: str) -> None:
 
 def mask(text: str) -> str:
     """The text with every known secret, or piece of one, replaced by "[hidden]"."""
-    for pattern in tuple(_secrets.values()):
-        starts = [match.start() for match in pattern.finditer(text)]
-        if starts:
-            text = _cover(text, starts)
-    return text
+    found = {match.start() for pattern in tuple(_secrets.values()) for match in pattern.finditer(text)}
+    return _cover(text, sorted(found)) if found else text
 
 
 def _cover(text: str, starts: list[int]) -> str:

@@ -7,7 +7,7 @@ one comparison in `Limits.reached`.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -68,40 +68,35 @@ class Limits:
 
     def reached(self, now: Counters, base: Counters) -> tuple[StopReason, str] | None:
         """The first fuse that has blown between `base` and `now`, with the reason in words; None when all hold."""
-        for reason, limit, used, unit in self._spent(now, base):
-            if limit is not None and used is None:
-                return reason, f"the {unit} of this model are unknown, so their limit of {limit} can't be kept"
-            if limit is not None and used is not None and used >= limit:
-                return reason, f"stopped at the limit of {limit} {unit}"
+        for name, reason in _FUSES.items():
+            if (limit := getattr(self, name)) is not None:
+                used = now.since(base, name)
+                if used is None:
+                    return reason, f"the {name} of this model are unknown, so their limit of {limit} can't be kept"
+                if used >= limit:
+                    return reason, f"stopped at the limit: {name.replace('_', ' ')} {limit}"
         return None
 
-    def _spent(self, now: Counters, base: Counters) -> Iterator[tuple[StopReason, float | None, float | None, str]]:
-        yield StopReason.MAX_STEPS, self.steps, now.steps - base.steps, "steps"
-        yield StopReason.MAX_TOOL_CALLS, self.tool_calls, now.tool_calls - base.tool_calls, "tool calls"
-        yield StopReason.MAX_SECONDS, self.seconds, now.seconds - base.seconds, "seconds"
-        if now.steps > base.steps:
-            known = now.usage.total is not None and (now.usage.complete or not base.usage.complete)
-            tokens = (now.usage.total or 0) - (base.usage.total or 0) if known else None
-            yield StopReason.MAX_TOKENS, self.tokens, tokens, "tokens"
-            cost = None if now.cost is None else now.cost - (base.cost or 0.0)
-            yield StopReason.MAX_COST, self.cost, cost, "dollars"
 
-
+_FUSES = {name: StopReason(f"max_{name}") for name in ("tool_calls", "seconds", "steps", "tokens", "cost")}
+"""Limit to stop reason; where several have blown, the first tells."""
 LONGEST_CYCLE = 3
 RING = 30
 """How many fingerprints a State keeps: enough for ten repeats of the longest cycle."""
+DIGEST = 4
+"""Bytes of a fingerprint; a run would have to meet three equal ones in a row by chance."""
 
 
 def round_digest(calls: Iterable[ToolCall], results: Iterable[ToolResult]) -> bytes:
     """A short fingerprint of what one round asked and got: names, normalised arguments, results."""
     answer = {result.call_id: (result.status, result.content) for result in results}
     parts = [(call.name, normalised(call.arguments), answer.get(call.id)) for call in calls]
-    return hashlib.blake2b(repr(parts).encode("utf-8", "replace"), digest_size=8).digest()
+    return hashlib.blake2b(repr(parts).encode("utf-8", "replace"), digest_size=DIGEST).digest()
 
 
-def repeated(ring: tuple[bytes, ...], times: int) -> bool:
+def repeated(ring: bytes, times: int) -> bool:
     """Whether the newest rounds are `times` equal cycles of one to three rounds."""
-    for length in range(1, LONGEST_CYCLE + 1):
+    for length in range(DIGEST, LONGEST_CYCLE * DIGEST + 1, DIGEST):
         span = length * times
         tail = ring[-span:]
         if len(tail) == span and tail == tail[:length] * times:

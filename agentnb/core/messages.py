@@ -118,7 +118,7 @@ class Message:
     """The provider's own assistant message, which goes back to that provider unchanged."""
     origin: str = field(default="", compare=False)
     """The provider that `raw` belongs to."""
-    _cache: list[Any] = field(default_factory=list, compare=False, repr=False)
+    _cache: Any = field(default=None, compare=False, repr=False)
 
     @property
     def wire(self) -> dict[str, Any]:
@@ -138,13 +138,12 @@ class Message:
             key: Names the encoder; the last one used is remembered.
             encode: Makes the bytes.
         """
-        cache = self._cache
-        if not cache or cache[0] != key:
-            cache[:] = (key, encode(self))
-        return cache[1]  # type: ignore[no-any-return]
+        if self._cache is None or self._cache[0] != key:
+            object.__setattr__(self, "_cache", (key, encode(self)))
+        return self._cache[1]  # type: ignore[no-any-return]
 
     def __getstate__(self) -> list[Any]:
-        return [getattr(self, name) if name != "_cache" else [] for name in self.__slots__]
+        return [getattr(self, name) if name != "_cache" else None for name in self.__slots__]
 
 
 def _wire_call(call: ToolCall) -> dict[str, Any]:

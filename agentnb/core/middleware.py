@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -110,5 +111,6 @@ class Listeners:
             try:
                 listener(event)
             except Exception:
-                self.live.remove(listener)
+                with suppress(ValueError):  # another run, in another thread, was quicker
+                    self.live.remove(listener)
                 log.warning("runtime: listener %r failed and is dropped for this run", listener, exc_info=True)

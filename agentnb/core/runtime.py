@@ -11,22 +11,22 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, nullcontext, suppress
 from dataclasses import replace
 from difflib import get_close_matches
 from itertools import takewhile
 from typing import Any
 
 from agentnb.core import middleware as doors
-from agentnb.core.limits import Limits, StopReason, repeated
+from agentnb.core.limits import DIGEST, Limits, StopReason, repeated
 from agentnb.core.messages import ToolCall, ToolResult
-from agentnb.core.model import Model, ModelReply, ModelRequest, ask
+from agentnb.core.model import Delta, Model, ModelReply, ModelRequest, ask
 from agentnb.core.planner import Ask, Decision, Planner
 from agentnb.core.state import State
 from agentnb.core.tool import Tool
-from agentnb.errors import AgentnbError, ModelError, ToolDefinitionError
+from agentnb.errors import AgentnbError, Interrupted, ModelError, ToolDefinitionError
 from agentnb.instructions import Instructions
-from agentnb.text import mask, shorten
+from agentnb.text import clean, mask, shorten
 
 REPEATING = (
     "You are repeating yourself: the last calls were the same and brought nothing new. "
@@ -67,7 +67,8 @@ class Runtime:
         self.limits = limits or Limits()
         self.clock = clock
         self._by_name = {tool.spec.name: tool for tool in self.tools}
-        if twice := [tool.spec.name for tool in self.tools if self._by_name[tool.spec.name] is not tool]:
+        names = [tool.spec.name for tool in self.tools]
+        if twice := [name for name in names if names.count(name) > 1]:
             raise ToolDefinitionError(f"two tools are named {twice[0]!r}", remedy="Give one of them another name.")
         self._listeners = doors.Listeners([each for each in middleware if not doors.is_middleware(each)])
         wrapping = [each for each in middleware if doors.is_middleware(each)]
@@ -109,30 +110,33 @@ class Runtime:
         for before in self._before:
             state = await before(state)
         self._listeners.tell(doors.StepStarted(state.counters.steps + 1, state))
-        began = self.clock()
-        deadline = asyncio.timeout(self._seconds_left(state, base))
+        left, began = self._seconds_left(state, base), self.clock()
+        deadline = None if left is None else asyncio.timeout(left)
         try:
-            async with deadline:
+            async with deadline or nullcontext():
                 decision = await self.planner.plan(state, self.tools, self._ask)
         except ModelError as error:
-            decision = _failed(error)
+            stop = StopReason(_STOPS.get(error.kind, "error"))
+            reply = ModelReply(text=error.partial, finish="error", request=error.request, notes=error.notes)
+            decision = Decision(reply, stop=stop, detail=str(error), error=error)
         except TimeoutError:
-            if not deadline.expired():
+            if deadline is None or not deadline.expired():
                 raise
             decision = Decision(stop=StopReason.MAX_SECONDS, detail="the time limit was reached in a model call")
         return state.planned(decision, self.clock() - began)
 
     async def _call_model(self, request: ModelRequest) -> ModelReply:
-        tell = self._listeners.tell
-        on_delta = (lambda delta: tell(doors.Streamed(delta))) if self._listeners.streaming else None
         try:
-            return await ask(self.model, request, on_delta)
+            return await ask(self.model, request, self._on_delta if self._listeners.streaming else None)
         except AgentnbError as error:
             error.request = request
             raise
         except Exception as error:
             text = f"the model raised {type(error).__name__}: {mask(str(error))}"
             raise ModelError(text, kind="callable", request=request) from error
+
+    def _on_delta(self, delta: Delta) -> None:
+        self._listeners.tell(doors.Streamed(delta))
 
     # ── act ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -145,7 +149,11 @@ class Runtime:
             while batch := self._startable(state, base):
                 tasks = {asyncio.ensure_future(self._run(call, state)): call for call in batch}
                 while tasks:
-                    for result in await self._answers(tasks, self._seconds_left(state, base)):
+                    left = self._seconds_left(state, base)
+                    done, _ = await asyncio.wait(tasks, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+                    results = [task.result() for task in tasks if task in done] or await _abandon(tasks, OUT_OF_TIME)
+                    tasks = {task: call for task, call in tasks.items() if task not in done}
+                    for result in results:
                         now = self.clock()
                         state, began = state.answered(result, now - began, guarded), now
                         yield state
@@ -155,32 +163,19 @@ class Runtime:
                 yield state
             raise
         finally:
-            for task in tasks:
-                task.cancel()
-
-    async def _answers(
-        self, tasks: dict[asyncio.Task[ToolResult], ToolCall], seconds: float | None
-    ) -> list[ToolResult]:
-        """Wait for the next answers and take their tasks out; when the time is over, answer all of them."""
-        done, _ = await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-        results = {task: task.result() for task in tasks if task in done}
-        for task in results:
-            del tasks[task]
-        return list(results.values()) or await _abandon(tasks, OUT_OF_TIME)
+            if tasks:
+                await _abandon(tasks, INTERRUPTED)
 
     def _startable(self, state: State, base: State) -> list[ToolCall]:
         """The open calls that may start now: the first, with those beside it that run in parallel."""
-        if self._seconds_left(state, base) == 0.0:
-            return []
-        approved = dict(state.approvals)
-        ready = [
-            each for each in state.open_calls if each.problem or each.id in approved or not self._is(each, "approve")
-        ]
+        ready = [call for call in state.open_calls if self._may_run(call, state)]
         if self.limits.tool_calls is not None:
             ready = ready[: max(0, self.limits.tool_calls - (state.counters.tool_calls - base.counters.tool_calls))]
-        if not ready or not self._is(ready[0], "parallel"):
-            return ready[:1]
-        return list(takewhile(lambda call: self._is(call, "parallel"), ready))
+        beside = len(list(takewhile(lambda call: self._is(call, "parallel"), ready)))
+        return [] if self._seconds_left(state, base) == 0.0 else ready[: max(1, beside)]
+
+    def _may_run(self, call: ToolCall, state: State) -> bool:
+        return not self._is(call, "approve") or bool(call.problem) or call.id in dict(state.approvals)
 
     async def _run(self, call: ToolCall, state: State) -> ToolResult:
         arguments = dict(state.approvals).get(call.id)
@@ -188,6 +183,8 @@ class Runtime:
             call = replace(call, arguments=arguments)
         self._listeners.tell(doors.ToolStarted(call))
         result: ToolResult = await self._call_tool(call, state)
+        if result.call_id != call.id:  # a wrapper handed out what another call got
+            result = replace(result, call_id=call.id, name=call.name)
         self._listeners.tell(doors.ToolFinished(call, result))
         return result
 
@@ -197,8 +194,12 @@ class Runtime:
             return ToolResult(call.id, call.name, call.problem or self._unknown(call.name), "error")
         try:
             return await tool.answer(call)
-        except Exception as error:
-            return ToolResult(call.id, call.name, mask(f"{type(error).__name__}: {error}"), "error")
+        except (Exception, asyncio.CancelledError) as error:
+            task = asyncio.current_task()
+            if isinstance(error, Interrupted) or (task and task.cancelling()):
+                raise
+            text = f"{type(error).__name__}: {error}".removesuffix(": ")
+            return ToolResult(call.id, call.name, clean(mask(text)), "error")
 
     def _unknown(self, name: str) -> str:
         known = ", ".join(self._by_name) or "none"
@@ -215,14 +216,15 @@ class Runtime:
     def _check(self, state: State, base: State) -> State | None:
         """The State in which the run stops or is warned; None to plan on."""
         stop = self.limits.reached(state.counters, base.counters)
-        repeats = self.limits.repeats
+        repeats, rounds = self.limits.repeats, state.counters.steps - base.counters.steps
+        ring = state.ring[-rounds * DIGEST :] if rounds else b""
         if state.open_calls and (stop is None or stop[0] not in (StopReason.MAX_TOOL_CALLS, StopReason.MAX_SECONDS)):
             names = ", ".join(f"{call.name} ({call.id})" for call in state.open_calls)
             stop = StopReason.PAUSED, f"waits for approval of {names}"
         elif stop is None and repeats is not None and state.calls:
-            if repeated(state.ring, repeats):
+            if repeated(ring, repeats):
                 stop = StopReason.REPETITION, f"{repeats} equal rounds in a row brought nothing new"
-            elif not state.warned and repeated(state.ring, repeats - 1):
+            elif not state.warned and repeats > 2 and repeated(ring, repeats - 1):
                 return state.warn(REPEATING)
         return state.stopped(*stop) if stop else None
 
@@ -235,17 +237,11 @@ class Runtime:
         return state
 
 
-def _failed(error: ModelError) -> Decision:
-    """A failed model call as a decision: the run ends as data, with what had arrived."""
-    reply = ModelReply(text=error.partial, finish="error", request=error.request, notes=error.notes)
-    return Decision(reply, stop=StopReason(_STOPS.get(error.kind, "error")), detail=str(error), error=error)
-
-
 async def _abandon(tasks: dict[asyncio.Task[ToolResult], ToolCall], reason: str) -> list[ToolResult]:
     """Cancel what still runs and answer every call: with its result where it just came in, else with the reason."""
     for task in tasks:
         task.cancel()
-    if tasks:
+    with suppress(asyncio.CancelledError, ValueError):  # a second interrupt ends the grace; no tasks, no grace
         await asyncio.wait(tasks, timeout=_GRACE_SECONDS)
     results = []
     for task, call in tasks.items():

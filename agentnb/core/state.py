@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from agentnb.core.limits import RING, StopReason, round_digest
+from agentnb.core.limits import DIGEST, RING, StopReason, round_digest
 from agentnb.core.messages import Message, ToolCall, ToolResult, Usage, unique_ids, user
 from agentnb.core.model import ModelReply, ModelRequest, Prompt
 from agentnb.core.planner import Decision
@@ -40,6 +40,31 @@ class Counters:
     """US dollars; None as soon as the price of one call is unknown."""
     seconds: float = field(default=0.0, compare=False)
     """Time in models and tools; waiting for a person does not count."""
+
+    def since(self, base: Counters, name: str) -> float | None:
+        """How much of `name` ("steps", "tokens", "cost", ...) was used since `base`; None when that is unknown."""
+        if name == "tokens":
+            used = (self.usage.total or 0) - (base.usage.total or 0)
+            known = self.usage.complete or (used and not base.usage.complete) or self.steps == base.steps
+            return used if known else None
+        now, unused = getattr(self, name), self.steps == base.steps
+        return (0.0 if unused else None) if now is None else float(now - (getattr(base, name) or 0))
+
+    def with_reply(self, reply: ModelReply | None, seconds: float) -> Counters:
+        """One step more, with what its model call used; a failed call adds nothing."""
+        usage, cost = self.usage, self.cost
+        if reply is not None and reply.finish != "error":
+            usage, cost = usage.plus(reply.usage), _sum(cost, reply.cost)
+        return Counters(self.steps + 1, self.tool_calls, usage, cost, self.seconds + seconds)
+
+    def with_result(self, result: ToolResult, seconds: float) -> Counters:
+        """One tool call more, if it ran."""
+        ran = result.status not in ("not run", "denied")
+        return Counters(self.steps, self.tool_calls + ran, self.usage, self.cost, self.seconds + seconds)
+
+
+def _sum(a: float | None, b: float | None) -> float | None:
+    return None if a is None or b is None else a + b
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -64,7 +89,7 @@ class State:
     """Calls that a person let pass, with other arguments (JSON text) or as they are (None)."""
     decision: Decision | None = None
     """On a "plan" State: what the planner decided, with the model's reply."""
-    ring: tuple[bytes, ...] = ()
+    ring: bytes = b""
     """Fingerprints of the newest rounds, for the repetition guard."""
     warned: bool = False
     """The model was told once that it repeats itself."""
@@ -82,8 +107,7 @@ class State:
     @classmethod
     def start(cls, goal: str) -> State:
         """The first State of a run: one user message."""
-        first = user(goal)
-        return cls(None, "start", clean(goal), (first,), Prompt((first,)), 1)
+        return cls(None, "start", clean(goal), (user(goal),), Prompt((user(goal),)), 1)
 
     # ── what the runtime does ────────────────────────────────────────────────────────────────────────────────────
 
@@ -102,7 +126,7 @@ class State:
         ending = {"stop": stop, "answer": decision.answer, "value": decision.value, "detail": decision.detail}
         asks = self.asks + 1 if decision.again is not None else 0
         round_ = {"calls": calls, "results": (), "approvals": (), "asks": asks, "decision": decision}
-        return self._next("plan", added, counters=self._counted(reply, seconds), **round_, **ending)
+        return self._next("plan", added, counters=self.counters.with_reply(reply, seconds), **round_, **ending)
 
     def answered(self, result: ToolResult, seconds: float = 0.0, guarded: bool = True) -> State:
         """The next State after one open call got its result; the last one closes the round.
@@ -110,12 +134,10 @@ class State:
         With `guarded=False` the round does not count as a repetition (polling).
         """
         results = (*self.results, result)
-        now = self.counters
-        ran = result.status not in ("not run", "denied")
-        counters = Counters(now.steps, now.tool_calls + ran, now.usage, now.cost, now.seconds + seconds)
+        counters = self.counters.with_result(result, seconds)
         if len(results) < len(self.calls):
             return self._next("act", (), counters=counters, results=results)
-        ring = (*self.ring, round_digest(self.calls, results))[-RING:] if guarded else ()
+        ring = (self.ring + round_digest(self.calls, results))[-RING * DIGEST :] if guarded else b""
         return self._next("act", self._tool_messages(results), counters=counters, results=results, ring=ring)
 
     def stopped(self, reason: StopReason, detail: str = "") -> State:
@@ -134,7 +156,7 @@ class State:
         for call in self.open_calls:
             state = state.answered(ToolResult(call.id, call.name, reason, "not run"))
         round_ = {"calls": (), "results": (), "approvals": ()}
-        return state._next("say", (user(text),), **round_, ring=(), warned=False, asks=0)
+        return state._next("say", (user(text),), **round_, ring=b"", warned=False, asks=0)
 
     def with_result(self, call_id: str, value: Any) -> State:
         """Answer an open call; or fork where that call was answered, with another result.
@@ -246,8 +268,12 @@ class State:
     @property
     def step(self) -> Step | None:
         """The newest Step; None before the first."""
-        plan = next((state for state in self._upwards() if state.kind == "plan"), None)
-        return Step.between(plan, self if self.calls == plan.calls else plan) if plan else None
+        last = self
+        for state in self._upwards():
+            if state.kind == "plan":
+                return Step.between(state, last if last.calls == state.calls else state)
+            last = last if last.calls else state
+        return None
 
     def path(self) -> tuple[State, ...]:
         """Every State from the start to this one."""
@@ -323,20 +349,9 @@ class State:
             _put(child, name, fresh[name] if name in fresh else getattr(self, name))
         return child
 
-    def _counted(self, reply: ModelReply | None, seconds: float) -> Counters:
-        now = self.counters
-        usage, cost = now.usage, now.cost
-        if reply is not None and reply.finish != "error":
-            usage = usage.plus(reply.usage)
-            cost = None if cost is None or reply.cost is None else cost + reply.cost
-        return Counters(now.steps + 1, now.tool_calls, usage, cost, now.seconds + seconds)
-
     def _tool_messages(self, results: tuple[ToolResult, ...]) -> tuple[Message, ...]:
-        plain = self.prompt.items[self.end - 1].plain
-        return tuple(
-            Message("tool", result.content, call_id=result.call_id, name=result.name, plain=plain)
-            for result in _in_call_order(self.calls, results)
-        )
+        plain, ordered = self.prompt.items[self.end - 1].plain, _in_call_order(self.calls, results)
+        return tuple(Message("tool", each.content, (), each.call_id, each.name, plain=plain) for each in ordered)
 
     def _upwards(self) -> Iterator[State]:
         state: State | None = self

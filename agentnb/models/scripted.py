@@ -6,16 +6,19 @@ text, a dict is an assistant message in chat-completions form, a ModelReply is i
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import json
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from threading import Lock
+from dataclasses import replace
 from typing import Any
 
 from agentnb.core.messages import ToolCall, Usage
 from agentnb.core.model import Delta, ModelReply, ModelRequest, OnDelta
-from agentnb.errors import ModelError
+from agentnb.errors import Interrupted, ModelError
 from agentnb.text import clean
+from agentnb.threads import is_async, run_in_thread
 
 
 def calls(name: str, /, **arguments: Any) -> dict[str, Any]:
@@ -28,18 +31,31 @@ def calls(name: str, /, **arguments: Any) -> dict[str, Any]:
 
 
 class CallableModel:
-    """Any callable, sync or async, as a model: it takes the ModelRequest and returns what stands at the top."""
+    """Any callable, sync or async, as a model: it takes the ModelRequest and returns what stands at the top.
+
+    A sync one runs in a worker thread, so that a run can be stopped while it works.
+    """
 
     def __init__(self, function: Callable[[ModelRequest], Any], name: str | None = None) -> None:
         self.function = function
         self.name: str = name or getattr(function, "__name__", None) or type(function).__name__
+        self._async = is_async(function)
 
     async def reply(self, request: ModelRequest, on_delta: OnDelta | None = None) -> ModelReply:
         """Call the function and read what it returns."""
-        answer = self.function(request)
+        answer = self.function(request) if self._async else await _in_thread(self.function, request)
         if inspect.isawaitable(answer):
             answer = await answer
         return await read_answer(answer, request, self.name, on_delta)
+
+
+async def _in_thread(function: Callable[..., Any], *args: Any) -> Any:
+    try:
+        return await run_in_thread(function, *args)
+    except KeyboardInterrupt as error:
+        raise Interrupted from error
+    except SystemExit as error:
+        raise ModelError(f"the model raised SystemExit: {error.code}", kind="callable") from error
 
 
 class ScriptedModel:
@@ -56,7 +72,7 @@ class ScriptedModel:
         self.script = list(script)
         self.name = name
         self.requests: list[ModelRequest] = []
-        self._lock = Lock()
+        self._lock = threading.Lock()
 
     async def reply(self, request: ModelRequest, on_delta: OnDelta | None = None) -> ModelReply:
         """The next entry of the script."""
@@ -73,9 +89,7 @@ class ScriptedModel:
         if isinstance(entry, BaseException) or (isinstance(entry, type) and issubclass(entry, BaseException)):
             raise entry
         if callable(entry):
-            entry = entry(request)
-            if inspect.isawaitable(entry):
-                entry = await entry
+            return await CallableModel(entry, self.name).reply(request, on_delta)
         return await read_answer(entry, request, self.name, on_delta)
 
 
@@ -85,16 +99,17 @@ async def read_answer(answer: Any, request: ModelRequest, name: str, on_delta: O
     Raises:
         ModelError: The answer has none of the known forms.
     """
+    if isinstance(answer, Mapping):
+        return _read_message(answer, request, name)
     if isinstance(answer, ModelReply):
-        return answer
+        calls = tuple(replace(each, name=clean(each.name), arguments=clean(each.arguments)) for each in answer.calls)
+        return replace(answer, text=clean(answer.text), reasoning=clean(answer.reasoning), calls=calls)
     if isinstance(answer, Iterator) or hasattr(answer, "__anext__"):
         answer = await _collected(answer, on_delta)
     elif isinstance(answer, str) and on_delta is not None:
         on_delta(Delta("text", clean(answer)))
     if isinstance(answer, str):
         return ModelReply(clean(answer), model=name, request=request)
-    if isinstance(answer, Mapping):
-        return _read_message(answer, request, name)
     raise ModelError(
         f"the model returned {type(answer).__name__}, expected str, dict or ModelReply",
         kind="callable",
@@ -103,37 +118,42 @@ async def read_answer(answer: Any, request: ModelRequest, name: str, on_delta: O
 
 
 async def _collected(pieces: Iterator[str] | AsyncIterator[str], on_delta: OnDelta | None) -> str:
-    parts = []
+    tell = on_delta or (lambda delta: None)
     if isinstance(pieces, Iterator):
-        for piece in pieces:
-            parts.append(_shown(piece, on_delta))
-    else:
-        async for piece in pieces:
-            parts.append(_shown(piece, on_delta))
+        return await _collected_in_thread(pieces, tell)
+    parts = []
+    async for piece in pieces:
+        parts.append(clean(piece))
+        tell(Delta("text", parts[-1]))
     return "".join(parts)
 
 
-def _shown(piece: str, on_delta: OnDelta | None) -> str:
-    if on_delta is not None:
-        on_delta(Delta("text", piece))
-    return piece
+async def _collected_in_thread(pieces: Iterator[str], tell: OnDelta) -> str:
+    loop, left = asyncio.get_running_loop(), threading.Event()
+
+    def collect() -> str:
+        parts = []
+        for piece in pieces:
+            if left.is_set():
+                break
+            parts.append(clean(piece))
+            loop.call_soon_threadsafe(tell, Delta("text", parts[-1]))
+        return "".join(parts)
+
+    try:
+        return str(await _in_thread(collect))
+    finally:
+        left.set()
 
 
 def _read_message(message: Mapping[str, Any], request: ModelRequest, name: str) -> ModelReply:
     found = tuple(_read_call(call) for call in message.get("tool_calls") or ())
-    content = message.get("content")
-    usage = message.get("usage")
-    return ModelReply(
-        text=clean(content) if isinstance(content, str) else "",
-        calls=found,
-        reasoning=clean(str(message.get("reasoning_content") or message.get("reasoning") or "")),
-        finish=str(message.get("finish_reason") or ("tool_calls" if found else "stop")),
-        refusal=message.get("refusal"),
-        usage=Usage(usage.get("prompt_tokens"), usage.get("completion_tokens")) if isinstance(usage, Mapping) else None,
-        raw=message,
-        model=name,
-        request=request,
-    )
+    text, usage = message.get("content"), message.get("usage")
+    thought = clean(str(message.get("reasoning_content") or message.get("reasoning") or ""))
+    finish = str(message.get("finish_reason") or ("tool_calls" if found else "stop"))
+    tokens = Usage(usage.get("prompt_tokens"), usage.get("completion_tokens")) if isinstance(usage, Mapping) else None
+    said = (clean(text) if isinstance(text, str) else "", found, thought, finish, message.get("refusal"), tokens)
+    return ModelReply(*said, raw=message, model=name, request=request)
 
 
 def _read_call(call: Mapping[str, Any]) -> ToolCall:

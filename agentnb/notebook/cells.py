@@ -106,6 +106,6 @@ def _interrupts(task: asyncio.Task[Any]) -> Iterator[list[bool]]:
 
 
 def _in_main_thread_tool() -> bool:
-    from agentnb.tools import threads
+    from agentnb import threads
 
     return bool(getattr(threads, "in_main_thread", False))

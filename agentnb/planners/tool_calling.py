@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from agentnb.core.limits import StopReason
-from agentnb.core.messages import Message, ToolCall
+from agentnb.core.messages import Message
 from agentnb.core.model import ModelReply
 from agentnb.core.planner import Ask, Decision
 from agentnb.core.state import State
@@ -15,6 +15,8 @@ from agentnb.instructions import Instructions
 from agentnb.planners.preamble import LANGUAGE, NO_REPEATS, example_messages, system_text
 
 CUT = "The reply was cut at the length limit, so this call was not run. Send a shorter call."
+
+TRUNCATED = "truncated: the reply was cut at the length limit, its calls were not run"
 
 
 class ToolCallingPlanner:
@@ -33,23 +35,19 @@ class ToolCallingPlanner:
         return read_reply(await ask(request), state)
 
     def _preamble(self, instructions: Instructions, with_tools: bool) -> tuple[Message, ...]:
-        key = (instructions, with_tools)
-        if self._kept is None or self._kept[0][0] is not instructions or self._kept[0][1] != with_tools:
+        if self._kept is None or self._kept[0] != (instructions, with_tools):
             rules = (NO_REPEATS, LANGUAGE) if with_tools else (LANGUAGE,)
             system = Message("system", system_text(instructions.system_prompt, *rules))
-            self._kept = (key, (system, *example_messages(instructions.examples)))
+            self._kept = ((instructions, with_tools), (system, *example_messages(instructions.examples)))
         return self._kept[1]
 
 
 def read_reply(reply: ModelReply, state: State) -> Decision:
     """What a reply means: calls, an answer, another try, or a stop."""
+    if reply.calls and reply.finish == "length":
+        return Decision(reply, calls=tuple(replace(call, problem=CUT) for call in reply.calls), notes=(TRUNCATED,))
     if reply.calls:
-        cut = reply.finish == "length"
-        return Decision(
-            reply,
-            calls=tuple(_cut(call) for call in reply.calls) if cut else reply.calls,
-            notes=("truncated: the reply was cut at the length limit, its calls were not run",) if cut else (),
-        )
+        return Decision(reply, calls=reply.calls)
     if reply.refusal is not None or reply.finish in ("content_filter", "refusal"):
         why = reply.refusal or reply.text or "the provider's content filter held the reply back"
         return Decision(reply, stop=StopReason.REFUSED, detail=f"refused: {why}")
@@ -60,7 +58,3 @@ def read_reply(reply: ModelReply, state: State) -> Decision:
     if state.asks:
         return Decision(reply, stop=StopReason.EMPTY_REPLY, detail="the model replied twice with nothing")
     return Decision(reply, again="", notes=("empty reply, asked again",))
-
-
-def _cut(call: ToolCall) -> ToolCall:
-    return replace(call, problem=CUT)

@@ -84,7 +84,7 @@ def _message(error: BaseException) -> str:
 
 
 def _below_us(frames: TracebackType | None) -> TracebackType | None:
-    ours = ("agentnb.tools.threads", "agentnb.tools.tool")
+    ours = ("agentnb.threads", "agentnb.tools.tool")
     while frames is not None and frames.tb_frame.f_globals.get("__name__") in ours:
         frames = frames.tb_next
     return frames

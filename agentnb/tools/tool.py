@@ -8,7 +8,6 @@ that is still called like the function it was made of; `tool.replace(approve=Tru
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import re
 import time
@@ -22,14 +21,14 @@ from typing import TYPE_CHECKING, Any, cast, overload
 from agentnb.core.messages import ToolCall, ToolResult
 from agentnb.core.tool import Tool as CoreTool
 from agentnb.core.tool import ToolSpec
-from agentnb.errors import ToolArgumentError, ToolDefinitionError
+from agentnb.errors import Interrupted, ToolArgumentError, ToolDefinitionError
 from agentnb.instructions import Example
 from agentnb.text import shorten
+from agentnb.threads import Outcome, is_async, outcome_of
 from agentnb.tools.arguments import cast_arguments
 from agentnb.tools.results import SMALLEST_LIMIT, error_text, result_text, traceback_text
 from agentnb.tools.schema import Parameters, read_parameters
 from agentnb.tools.signature import inner_function, is_unbound, read_docstring
-from agentnb.tools.threads import Outcome, is_async, outcome_of
 from agentnb.tools.versions import read_source, stamp
 
 if TYPE_CHECKING:
@@ -155,7 +154,7 @@ class Tool:
         error = outcome.error
         assert error is not None
         if isinstance(error, KeyboardInterrupt):
-            raise asyncio.CancelledError("the tool was interrupted") from error
+            raise Interrupted("the tool was interrupted") from error
         notes = (*notes, *outcome.notes)
         version = self.spec.version
         if outcome.expired:

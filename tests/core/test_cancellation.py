@@ -284,7 +284,6 @@ def test_a_stubborn_tool_does_not_hold_up_the_end():
     assert made[-1].tool_results[0].status == "cancelled"
 
 
-@pytest.mark.xfail(strict=True, reason="a second cancel in the grace time leaves started calls open")
 def test_a_second_interrupt_does_not_lose_the_answers():
     """Pressed twice: the started call is answered all the same, so that resuming does not run it again."""
 
@@ -378,7 +377,6 @@ def test_a_task_group_around_runs():
     assert asyncio.run(play())[-1].stop is StopReason.CANCELLED
 
 
-@pytest.mark.xfail(strict=True, reason="tools are told to stop when the generator closes, but not awaited")
 def test_a_generator_that_is_closed_early_leaves_no_tool_running():
     """Who stops reading after a few States and closes the generator has no task left."""
 

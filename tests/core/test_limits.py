@@ -145,7 +145,6 @@ def test_a_token_limit_needs_to_be_told_tokens():
     assert "unknown" in run.detail
 
 
-@pytest.mark.xfail(strict=True, reason="after an incomplete start, replies without usage count as no tokens")
 def test_a_token_limit_notices_silence_after_an_incomplete_start():
     """When numbers were missing before already, a silent provider still doesn't run past the limit."""
     before = [ModelReply(calls=(ToolCall("a", "step", '{"n": 1}'),), usage=Usage(8, 2)), calls("step", n=2)]
@@ -205,7 +204,6 @@ def test_calls_left_open_run_on_resume():
     assert used(second) == [0, 1, 2, 3]
 
 
-@pytest.mark.xfail(strict=True, reason="max_steps hides max_tool_calls, so the run says paused")
 def test_the_stop_is_named_by_what_left_calls_open():
     """When steps are used up as well, calls that the tool limit left open are not said to wait for approval."""
     limits = Limits(steps=1, tool_calls=1)
@@ -401,7 +399,6 @@ def test_the_guard_can_be_left_out():
     assert (run.stop, warnings_in(run)) == (StopReason.MAX_STEPS, 0)
 
 
-@pytest.mark.xfail(strict=True, reason="one round is taken for a repetition when repeats is 2")
 def test_different_rounds_are_not_warned_with_two_repeats():
     """With repeats=2 a model that never repeats itself is never told that it does."""
     model = ScriptedModel([calls("status", job=1), calls("status", job=2), "done"])
@@ -417,7 +414,6 @@ def test_two_repeats_end_the_run():
     assert (run.stop, run.counters.steps) == (StopReason.REPETITION, 2)
 
 
-@pytest.mark.xfail(strict=True, reason="a run that stopped for repetition stops again at once")
 def test_going_on_after_a_repetition_asks_the_model():
     """Who runs on from a repetition wants another try: the model is asked again, and may find its way."""
     run = states_of(runtime_for(always(calls("status")), [status("running")]))[-1]
@@ -428,7 +424,6 @@ def test_going_on_after_a_repetition_asks_the_model():
     assert more[-1].answer == "I give up"
 
 
-@pytest.mark.xfail(strict=True, reason="a run that stopped for repetition stops again at once")
 def test_going_on_after_a_repetition_is_bounded_again():
     """A model that still repeats itself after going on is stopped again, after at most as many rounds."""
     tool = status("running")
@@ -456,7 +451,7 @@ def test_repeated_failures_are_repetitions(scripted_run):
     assert (run.stop, run.counters.steps) == (StopReason.REPETITION, 3)
 
 
-@given(st.lists(st.sampled_from([b"a", b"b", b"c"]), max_size=12), st.integers(2, 4))
+@given(st.lists(st.sampled_from([b"aaaa", b"bbbb", b"cccc"]), max_size=12), st.integers(2, 4))
 def test_repeated_is_what_its_sentence_says(rounds, times):
     """The newest rounds are `times` equal cycles of one, two or three rounds, and nothing else."""
     ring = tuple(rounds)
@@ -465,7 +460,7 @@ def test_repeated_is_what_its_sentence_says(rounds, times):
         for length in (1, 2, 3)
     )
 
-    assert repeated(ring, times) == plain
+    assert repeated(b"".join(ring), times) == plain
 
 
 # ── what is not counted, what is counted once ────────────────────────────────────────────────────────────────────────

@@ -28,10 +28,7 @@ WORDS = st.text(st.characters(codec=None), max_size=20)
         "[1]",
         '"x"',
         "{",
-        '{"a": NaN}',
-        '{"a": Infinity}',
         '{"a": 1} extra',
-        '{"a": "one\ntwo"}',
         "[" * 99_999,
     ],
 )
@@ -57,7 +54,6 @@ def test_every_argument_text_can_be_sent(arguments):
     check_wire([message.wire, Message("tool", "3", call_id="c1", name="add").wire])
 
 
-@pytest.mark.xfail(strict=True, reason="wire_arguments lets the escape of half an emoji through")
 @pytest.mark.parametrize("arguments", ['{"t": "cut \\ud83d"}', '{"t": "\\uDE00 cut"}', '{"\\ud83d": 1}'])
 def test_half_an_emoji_written_as_an_escape_is_replaced(arguments):
     """Half an emoji in arguments becomes U+FFFD before it is sent; some servers refuse the escape as well."""

