@@ -23,7 +23,7 @@ from http_fakes import KEY, SSE, Waits, ask, events, model_at, request, shown
 
 from agentnb.core.limits import StopReason
 from agentnb.core.middleware import Streamed
-from agentnb.core.model import Delta
+from agentnb.core.model import Delta, ModelReply
 from agentnb.errors import ModelError, SettingsError
 from agentnb.models.clients import clients, make_client
 from agentnb.models.endpoint import Endpoint
@@ -413,11 +413,26 @@ def test_a_connection_that_was_closed_meanwhile():
             again = ScriptedServer(["two"])
             again.port = port
             await asyncio.to_thread(again.start)
-            texts.append((await model.reply(request())).text)
+            second = await model.reply(request())
             await asyncio.to_thread(again.stop)
-            return texts
+            return [*texts, second.text, *second.notes]
 
         assert asyncio.run(run()) == ["one", "two"]
+
+
+def test_a_kept_connection_that_dies_under_the_request():
+    """It is tried again at once on another, and the step says so."""
+    waits = Waits()
+    with ScriptedServer(["one", Raw(cut=True), "two"]) as server:
+        model = model_at(server, waits)
+
+        async def run() -> ModelReply:
+            await model.reply(request())
+            return await model.reply(request())
+
+        reply = asyncio.run(run())
+    assert (reply.text, waits.seconds, server.connections) == ("two", [0.0], 2)
+    assert reply.notes[0].startswith("waiting 0 s: connection failed")
 
 
 @pytest.mark.parametrize("streamed", [False, True])
