@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,6 +28,7 @@ from agentnb.models.scripted import CallableModel, ScriptedModel
 from agentnb.models.server import Raw, ScriptedServer, _send
 from agentnb.planners.json_plan import JSONPlanner
 
+WIRE = Path(__file__).parents[1] / "fixtures" / "wire"
 Told = tuple[Any, ...]
 """One thing said in a request: ("user", text), ("call", id, name, arguments), ("result", id, text)."""
 
