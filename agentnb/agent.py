@@ -189,8 +189,8 @@ def _planner(planner: str | Planner) -> Planner:
 
 
 def _default_limits() -> Limits:
-    steps = settings.number("MAX_ITERATIONS")
-    return Limits() if steps is None else Limits(steps=int(steps) if steps == int(steps) else steps)  # type: ignore[arg-type]
+    steps = settings.whole("MAX_ITERATIONS")
+    return Limits() if steps is None else Limits(steps=steps)
 
 
 def _examples(given: Sequence[Any], tools: tuple[Any, ...]) -> tuple[Example, ...]:

@@ -195,7 +195,8 @@ class _Worker:
                 _idle.append(self)
             else:
                 self.jobs.put(None)
-            _report(loop, done, outcome)
+            with suppress(RuntimeError):  # the loop was closed while the function ran: nobody waits any more
+                loop.call_soon_threadsafe(_settle, done, outcome)
             del job, context, function, args, loop, done, outcome  # an idle thread keeps nothing alive
 
 
@@ -208,11 +209,6 @@ def _free_worker() -> _Worker:
         if worker.thread.is_alive():  # after a fork, the threads of the parent are gone
             return worker
     return _Worker()
-
-
-def _report(loop: asyncio.AbstractEventLoop, done: asyncio.Future[Outcome], outcome: Outcome) -> None:
-    with suppress(RuntimeError):  # the loop was closed while the function ran: nobody waits any more
-        loop.call_soon_threadsafe(_settle, done, outcome)
 
 
 def _settle(done: asyncio.Future[Outcome], outcome: Outcome) -> None:

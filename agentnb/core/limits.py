@@ -96,9 +96,5 @@ def round_digest(calls: Iterable[ToolCall], results: Iterable[ToolResult]) -> by
 
 def repeated(ring: bytes, times: int) -> bool:
     """Whether the newest rounds are `times` equal cycles of one to three rounds."""
-    for length in range(DIGEST, LONGEST_CYCLE * DIGEST + 1, DIGEST):
-        span = length * times
-        tail = ring[-span:]
-        if len(tail) == span and tail == tail[:length] * times:
-            return True
-    return False
+    cycles = range(DIGEST, min(LONGEST_CYCLE * DIGEST, len(ring) // times) + 1, DIGEST)
+    return any(ring[-length * times :] == ring[-length:] * times for length in cycles)

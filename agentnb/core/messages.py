@@ -60,8 +60,8 @@ class ToolResult:
         """Whether the tool ran and returned."""
         return self.status == "ok"
 
-    def __getstate__(self) -> list[Any]:
-        return [getattr(self, name) if name != "value" else None for name in self.__slots__]
+    def __reduce__(self) -> Any:
+        return ToolResult, tuple(getattr(self, name) if name != "value" else None for name in self.__slots__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +142,8 @@ class Message:
             object.__setattr__(self, "_cache", (key, encode(self)))
         return self._cache[1]  # type: ignore[no-any-return]
 
-    def __getstate__(self) -> list[Any]:
-        return [getattr(self, name) if name != "_cache" else None for name in self.__slots__]
+    def __reduce__(self) -> Any:
+        return Message, tuple(getattr(self, name) if name != "_cache" else None for name in self.__slots__)
 
 
 def _wire_call(call: ToolCall) -> dict[str, Any]:

@@ -27,8 +27,6 @@ class Prompt:
 
     def grown(self, end: int, added: tuple[Message, ...]) -> Prompt:
         """A prompt of the first `end` messages and then `added`; itself when nothing stands there yet."""
-        if not added:
-            return self
         with _growing:
             if len(self.items) == end:
                 self.items.extend(added)
@@ -103,8 +101,8 @@ class ModelReply:
 
     def message(self, calls: tuple[ToolCall, ...], plain: bool = False) -> Message:
         """This reply as the assistant message of the history, with these calls (their ids made unique)."""
-        empty = "" if self.raw and self.raw.get("content") == "" else None
-        content = self.text or self.refusal or (empty if calls else "")
+        as_sent = (self.raw or {}).get("content") == ""  # null and "" go back as they came
+        content = self.text or self.refusal or ("" if as_sent or not calls else None)
         return Message("assistant", content, calls, None, "", self.reasoning, plain, self.raw, self.origin)
 
 

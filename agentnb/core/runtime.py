@@ -23,7 +23,7 @@ from agentnb.core.messages import ToolCall, ToolResult
 from agentnb.core.model import Delta, Model, ModelReply, ModelRequest, ask
 from agentnb.core.planner import Ask, Decision, Planner
 from agentnb.core.state import State
-from agentnb.core.tool import Tool
+from agentnb.core.tool import Tool, ToolSpec
 from agentnb.errors import AgentnbError, Interrupted, ModelError, ToolDefinitionError
 from agentnb.instructions import Instructions
 from agentnb.text import clean, mask, shorten
@@ -36,6 +36,8 @@ INTERRUPTED = "The call was cancelled by the user. It may have taken effect."
 OUT_OF_TIME = "The call was cancelled: the time limit was reached. It may have taken effect."
 _STOPS = {"context_too_long": "context_too_long", "connection": "connection_lost", "refused": "refused"}
 _GRACE_SECONDS = 0.2
+_FIRST = asyncio.FIRST_COMPLETED
+_UNKNOWN = ToolSpec("")
 
 
 class Runtime:
@@ -149,8 +151,7 @@ class Runtime:
             while batch := self._startable(state, base):
                 tasks = {asyncio.ensure_future(self._run(call, state)): call for call in batch}
                 while tasks:
-                    left = self._seconds_left(state, base)
-                    done, _ = await asyncio.wait(tasks, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+                    done, _ = await asyncio.wait(tasks, timeout=self._seconds_left(state, base), return_when=_FIRST)
                     results = [task.result() for task in tasks if task in done] or await _abandon(tasks, OUT_OF_TIME)
                     tasks = {task: call for task, call in tasks.items() if task not in done}
                     for result in results:
@@ -208,8 +209,7 @@ class Runtime:
         return f"tools: there is no tool named {shorten(name)!r}. The tools are: {known}.{hint}"
 
     def _is(self, call: ToolCall, flag: str) -> bool:
-        tool = self._by_name.get(call.name)
-        return flag == "parallel" if tool is None else bool(getattr(tool.spec, flag))
+        return bool(getattr(self._by_name[call.name].spec if call.name in self._by_name else _UNKNOWN, flag))
 
     # ── check ────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -229,8 +229,8 @@ class Runtime:
         return state.stopped(*stop) if stop else None
 
     def _seconds_left(self, state: State, base: State) -> float | None:
-        limit, used = self.limits.seconds, state.counters.seconds - base.counters.seconds
-        return None if limit is None else max(0.0, limit - used)
+        limit = self.limits.seconds
+        return None if limit is None else max(0.0, limit - state.counters.seconds + base.counters.seconds)
 
     def _told(self, state: State) -> State:
         self._listeners.tell(doors.StateMade(state))

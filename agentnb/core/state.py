@@ -115,13 +115,10 @@ class State:
         """The next State after the planner decided: an answer, open calls, or a question back to the model."""
         reply = decision.reply
         calls = unique_ids(decision.calls, f"call_{self.counters.steps + 1}")
-        added: tuple[Message, ...] = ()
-        if reply is None and (calls or decision.answer):
-            added = (Message("assistant", decision.answer, calls, plain=decision.plain),)
-        elif reply is not None and reply.finish != "error" and (calls or reply.text or reply.refusal):
-            added = (reply.message(calls, decision.plain),)
-        if decision.again:
-            added = (*added, user(decision.again))
+        plain, answer = decision.plain, decision.answer
+        said = reply.message(calls, plain) if reply else Message("assistant", answer, calls, plain=plain)
+        kept = (said,) if (calls or said.content) and not (reply and reply.finish == "error") else ()
+        added = (*kept, user(decision.again)) if decision.again else kept
         stop = StopReason.ANSWER if decision.answer is not None else decision.stop
         ending = {"stop": stop, "answer": decision.answer, "value": decision.value, "detail": decision.detail}
         asks = self.asks + 1 if decision.again is not None else 0

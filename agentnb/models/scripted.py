@@ -151,14 +151,16 @@ def _read_message(message: Mapping[str, Any], request: ModelRequest, name: str) 
     text, usage = message.get("content"), message.get("usage")
     thought = clean(str(message.get("reasoning_content") or message.get("reasoning") or ""))
     finish = str(message.get("finish_reason") or ("tool_calls" if found else "stop"))
-    tokens = Usage(usage.get("prompt_tokens"), usage.get("completion_tokens")) if isinstance(usage, Mapping) else None
-    said = (clean(text) if isinstance(text, str) else "", found, thought, finish, message.get("refusal"), tokens)
-    return ModelReply(*said, raw=message, model=name, request=request)
+    said = (clean(text) if isinstance(text, str) else "", found, thought, finish, message.get("refusal"))
+    return ModelReply(*said, _read_usage(usage) if usage else None, raw=message, model=name, request=request)
+
+
+def _read_usage(usage: Mapping[str, Any]) -> Usage:
+    return Usage(usage.get("prompt_tokens"), usage.get("completion_tokens"))
 
 
 def _read_call(call: Mapping[str, Any]) -> ToolCall:
     function = call.get("function") or {}
-    arguments = function.get("arguments")
-    if not isinstance(arguments, str):
+    if not isinstance(arguments := function.get("arguments"), str):
         arguments = json.dumps(arguments) if arguments is not None else ""
     return ToolCall(str(call.get("id") or ""), clean(str(function.get("name") or "")), clean(arguments))

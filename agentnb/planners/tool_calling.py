@@ -30,8 +30,8 @@ class ToolCallingPlanner:
     async def plan(self, state: State, tools: Sequence[Tool], ask: Ask) -> Decision:
         """Ask the model and read its reply."""
         preamble = self._preamble(ask.instructions, bool(tools))
-        specs = tuple(tool.spec for tool in tools)
-        request = state.request(specs=specs, preamble=preamble, parameters=ask.instructions.parameters)
+        specs, parameters = tuple(tool.spec for tool in tools), ask.instructions.parameters
+        request = state.request(specs=specs, preamble=preamble, parameters=parameters)
         return read_reply(await ask(request), state)
 
     def _preamble(self, instructions: Instructions, with_tools: bool) -> tuple[Message, ...]:

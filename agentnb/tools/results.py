@@ -64,9 +64,7 @@ def traceback_text(error: BaseException) -> str:
 
 def readable(text: str, limit: int) -> tuple[str, tuple[str, ...]]:
     """The text within the limit, encodable, without colour codes and secrets, never empty; with a note when cut."""
-    notes: tuple[str, ...] = ()
-    if len(text) > limit:
-        text, notes = bound(text, limit - _NOTE_ROOM), (SHORTENED,)
+    text, notes = (bound(text, limit - _NOTE_ROOM), (SHORTENED,)) if len(text) > limit else (text, ())
     text = mask(plain(clean(text)))
     if not text.strip():
         text = f"({len(text)} characters of white space)" if text else '""'

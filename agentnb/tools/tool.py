@@ -126,8 +126,7 @@ class Tool:
         Raises:
             asyncio.CancelledError: The run was cancelled, or the function raised KeyboardInterrupt.
         """
-        began = time.perf_counter()
-        version = self.spec.version
+        began, version = time.perf_counter(), self.spec.version
         try:
             given, notes = cast_arguments(call, self.parameters, self.options.extra)
         except ToolArgumentError as error:
@@ -144,9 +143,8 @@ class Tool:
 
     async def _called(self, values: dict[str, Any]) -> Outcome:
         args, kwargs = ((), values) if self.parameters.by_name else self.parameters.call_with(values)
-        options = self.options
-        place = "loop" if self._async else "thread" if options.thread else "here"
-        return await outcome_of(self.function, args, kwargs, options.timeout, place)
+        place = "loop" if self._async else "thread" if self.options.thread else "here"
+        return await outcome_of(self.function, args, kwargs, self.options.timeout, place)
 
     def _failed(
         self, call: ToolCall, kept: Mapping[str, Any], outcome: Outcome, seconds: float, notes: tuple[str, ...]

@@ -23,7 +23,7 @@ import agentnb
 from agentnb import Agent, Limits, State, calls, tool
 
 PACKAGE = str(Path(agentnb.__file__).parent)
-ENDLESS = Limits(steps=None, repeats=None)
+ENDLESS = Limits(steps=None)
 SHORT, MIDDLE, LONG = 100, 1600, 6400
 CHUNK = 3200
 """Each length is measured over so many steps in all."""
