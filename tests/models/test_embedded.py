@@ -6,10 +6,11 @@ import pickle
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 from small_model import small_model
 
-from agentnb.core.messages import Message, user
+from agentnb.core.messages import Message, ToolCall, user
 from agentnb.core.model import Delta, ModelReply, ModelRequest, Prompt
 from agentnb.core.tool import ToolSpec
 from agentnb.errors import ModelError, SettingsError
@@ -21,7 +22,8 @@ from agentnb.models.embedded import (
     load_examples,
     load_system_prompt,
 )
-from agentnb.models.engine_process import Running, shared
+from agentnb.models.engine_process import EngineSettings, Running, shared, start
+from agentnb.models.weights import DATA
 
 pytestmark = pytest.mark.timeout(300)
 CITY = {
@@ -271,3 +273,33 @@ def test_engine_that_dies_twice_is_given_up() -> None:
     assert caught.value.kind == "connection"
     assert caught.value.partial
     model.stop()
+
+
+@pytest.mark.slow
+@pytest.mark.weights
+def test_template_shows_each_result_with_its_call() -> None:
+    """The coder's template names the call before a result: after a bare number it forgot what the number was.
+
+    An id that comes again in a later round belongs to the newer call.
+    """
+    template = (DATA / "qwen-fence.jinja").read_text("utf-8")
+    running = start(EngineSettings(str(small_model()), template, 512, threads=1))
+    wanted = [ToolCall("a", "look_up", '{"city": "Oslo"}'), ToolCall("b", "look_up", '{"city": "Rome"}')]
+    again = ToolCall("a", "add", '{"x": 1}')
+    history = [
+        user("Add them."),
+        Message("assistant", None, tuple(wanted)),
+        Message("tool", "8.0", call_id="a"),
+        Message("tool", "25.0", call_id="b"),
+        Message("assistant", None, (again,)),
+        Message("tool", "33.0", call_id="a"),
+    ]
+    try:
+        body = {"messages": [message.wire for message in history]}
+        headers = {"authorization": f"Bearer {running.key}"}
+        prompt = httpx.post(f"{running.url}/apply-template", json=body, headers=headers).json()["prompt"]
+    finally:
+        running.stop()
+
+    assert 'Tool results:\nlook_up({"city": "Oslo"}) = 8.0\nlook_up({"city": "Rome"}) = 25.0<|im_end|>' in prompt
+    assert 'Tool results:\nadd({"x": 1}) = 33.0<|im_end|>' in prompt
