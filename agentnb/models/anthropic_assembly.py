@@ -6,6 +6,7 @@ message_start ─▶ for each block: content_block_start, deltas, content_block_
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
@@ -36,7 +37,7 @@ class MessageAssembly:
     def add(self, kind: str, event: dict[str, Any]) -> None:
         """The next event."""
         if kind == "content_block_delta":
-            self._grow(event.get("index"), event.get("delta"))
+            self._grow(event, event.get("delta"))
         elif kind == "content_block_start":
             self._begin(event.get("index"), event.get("content_block"))
         elif kind == "message_start":
@@ -76,7 +77,7 @@ class MessageAssembly:
 
     def _begin(self, index: Any, start: Any) -> None:
         start = start if isinstance(start, dict) else {}
-        block = self._blocks[_place(index, len(self._blocks))] = _Block(start)
+        block = self._blocks[index if type(index) is int else len(self._blocks)] = _Block(start)
         self._tell_begin(start)
         for name, kind in _GROWING.values():
             if text := "".join(block.grown.get(name, ())):
@@ -86,17 +87,20 @@ class MessageAssembly:
         if block.get("type") == "tool_use" and (name := word(block.get("name"))):
             self._tell(Delta("call", clean(name)))
 
-    def _grow(self, index: Any, delta: Any) -> None:
-        block = self._blocks.get(_place(index, len(self._blocks) - 1))
+    def _grow(self, event: dict[str, Any], delta: Any) -> None:
+        index = event.get("index")
+        block = self._blocks.get(index if type(index) is int else len(self._blocks) - 1)
         if block is None or type(delta) is not dict:
             return
-        name, kind = _GROWING.get(word(delta.get("type")), ("", ""))
-        text = delta.get(name) if name else None
-        if type(text) is not str:
-            block.take(delta)
-        elif text:
-            block.grow(name, text)
-            self._tell(Delta(kind, clean(text)))
+        kind = delta.get("type")
+        grows = _GROWING.get(kind) if type(kind) is str else None
+        if grows is None:
+            return block.take(delta)
+        name, told = grows
+        text = delta.get(name)
+        if type(text) is str and text:
+            block.grown[name].append(text)
+            self._tell(Delta(told, clean(text)))
 
 
 class _Block:
@@ -104,24 +108,17 @@ class _Block:
 
     def __init__(self, start: dict[str, Any]) -> None:
         self.start = start
-        self.grown: dict[str, list[str]] = {}
+        self.grown: defaultdict[str, list[str]] = defaultdict(list)
         self.citations: list[Any] = []
         for name, _ in _GROWING.values():
             if isinstance(start.get(name), str):
-                self.grown[name] = [start[name]]
-
-    def grow(self, name: str, text: str) -> None:
-        """More of a text."""
-        parts = self.grown.get(name)
-        if parts is None:
-            parts = self.grown[name] = []
-        parts.append(text)
+                self.grown[name].append(start[name])
 
     def take(self, delta: dict[str, Any]) -> None:
         """A delta that is not shown: more of the input, a signature, a citation."""
         kind = delta.get("type")
         if kind == "input_json_delta" and isinstance(delta.get("partial_json"), str):
-            self.grow("input", delta["partial_json"])
+            self.grown["input"].append(delta["partial_json"])
         elif kind == "signature_delta":
             self.start = {**self.start, "signature": delta.get("signature")}
         elif kind == "citations_delta":
@@ -132,15 +129,11 @@ class _Block:
         block = {**self.start, **{name: "".join(parts) for name, parts in self.grown.items() if name != "input"}}
         if self.citations:
             block["citations"] = [*(self.start.get("citations") or ()), *self.citations]
-        if text := "".join(self.grown.get("input", ())):
+        if text := "".join(self.grown["input"]):
             block["input"] = _parsed(text)
         elif block.get("type") in ("tool_use", "server_tool_use"):
             block.setdefault("input", {})
         return block
-
-
-def _place(index: Any, otherwise: int) -> Any:
-    return index if isinstance(index, int) else otherwise
 
 
 def _parsed(text: str) -> Any:
