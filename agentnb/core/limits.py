@@ -74,7 +74,8 @@ class Limits:
                 if used is None:
                     return reason, f"the {name} of this model are unknown, so their limit of {limit} can't be kept"
                 if used >= limit:
-                    return reason, f"stopped at the limit: {name.replace('_', ' ')} {limit}"
+                    unit = "dollars" if name == "cost" else name.replace("_", " ")
+                    return reason, f"stopped at the limit of {limit} {unit}"
         return None
 
 

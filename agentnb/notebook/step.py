@@ -12,7 +12,7 @@ from agentnb.notebook.words import step_line
 from agentnb.text import shorten
 
 _CALL_BYTES = 1_500
-_REQUEST_BYTES = 4_000
+_REQUEST_BYTES = 12_000
 _LEAST_LINE = 160
 
 
@@ -28,7 +28,7 @@ def step_html(step: Step, limit: int, name: str) -> str:
     most_calls = _most_calls(limit)
     shallow = step_sections(step, name, most_calls)
     added = message_section(step, name, most_calls)
-    asked = request_section(step, name, min(_REQUEST_BYTES, limit // 3))
+    asked = request_section(step, name, min(_REQUEST_BYTES, limit * 3 // 5))
     request = render_html.draw_sections([asked], limit) if asked else ""
     return within(limit, partial(_deep, line, shallow, added, request, limit))
 
