@@ -53,7 +53,8 @@ def golden_request() -> ModelRequest:
     messages: list[Message] = []
     for turn in told["turns"]:
         made = tuple(
-            ToolCall(call["id"], call["name"], json.dumps(call["arguments"])) for call in turn.get("tool_calls", ())
+            ToolCall(call["id"], call["name"], json.dumps(call["arguments"], separators=(",", ":")))
+            for call in turn.get("tool_calls", ())
         )
         if turn["role"] == "tool":
             messages.append(Message("tool", turn["content"], call_id=turn["id"]))
