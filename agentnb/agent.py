@@ -52,6 +52,7 @@ class Agent:
     middleware: Sequence[Any] = ()
     """Middleware and listeners; the first is outermost."""
     output: Any = None
+    """The type of the answer (a pydantic model, a dataclass, list[str], int, ...): `run.value` is one."""
 
     def __post_init__(self) -> None:
         tools = tuple(to_tool(each) for each in self.tools)
@@ -60,10 +61,8 @@ class Agent:
         put(self, "limits", self.limits or _default_limits())
         put(self, "middleware", tuple(self.middleware))
         put(self, "_model", to_model(self.model))
-        put(self, "_planner", _planner(self.planner))
+        put(self, "_planner", _planner(self.planner) if self.output is None else _typed(self.planner, self.output))
         put(self, "_instructions", self._instruct(tools))
-        if self.output is not None:
-            raise SettingsError("output= is not there yet", remedy="Read run.answer, or ask for JSON in the prompt.")
         self._runtime(None)
 
     def _instruct(self, tools: tuple[Any, ...]) -> Instructions:
@@ -130,7 +129,9 @@ class Agent:
     @property
     def id(self) -> str:
         """A short fingerprint of everything that decides what is sent: equal agents have equal ids."""
-        parts = (self.name, self._model.name, self.planner, self._instructions, [tool.spec for tool in self.tools])  # type: ignore[attr-defined]
+        parts = [self.name, self._model.name, self.planner, self._instructions, [tool.spec for tool in self.tools]]  # type: ignore[attr-defined]
+        if self.output is not None:
+            parts.append(self._planner.output.schema)  # type: ignore[attr-defined]
         return hashlib.blake2b(repr(parts).encode("utf-8", "replace"), digest_size=6).hexdigest()
 
     def __repr__(self) -> str:
@@ -186,6 +187,13 @@ def _planner(planner: str | Planner) -> Planner:
 
         return JSONPlanner()
     raise SettingsError(f"there is no planner {planner!r}", layer="agent", remedy='Use "tools", "json" or a Planner.')
+
+
+def _typed(planner: str | Planner, output: Any) -> Planner:
+    from agentnb.planners.typed_answer import TypedAnswer
+    from agentnb.planners.typed_planner import TypedPlanner
+
+    return TypedPlanner(_planner(planner), TypedAnswer(output))
 
 
 def _default_limits() -> Limits:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agentnb.core.limits import StopReason
 from agentnb.core.messages import Message, ToolCall, user
@@ -24,7 +24,11 @@ from agentnb.planners.plan_text import Found, read_plan
 from agentnb.planners.preamble import LANGUAGE, NO_REPEATS, system_text
 from agentnb.planners.tool_calling import read_reply
 
+if TYPE_CHECKING:
+    from agentnb.planners.typed_answer import TypedAnswer
+
 FORM_ANSWER = '{"reasoning": "<why>", "answer": "<the answer, as text>"}'
+FORM_TYPED = '{"reasoning": "<why>", "answer": <the answer>}'
 FORM_CALL = '{"reasoning": "<why>", "tool": "<name of a tool>", "args": {"<name>": <value>}}'
 ONE_CALL = (
     "Call one tool at a time: its result comes in the next message. Never write a result yourself. "
@@ -33,6 +37,8 @@ ONE_CALL = (
 SHORTER = "Your reply was cut off at the length limit, so nothing of it was done. Send a shorter plan."
 _CUT = "truncated: the reply was cut at the length limit, nothing of it was done"
 _TEXT = {"type": "string"}
+_ANSWER = "the.answer"
+"""Before the definitions of the answer's schema; no tool has a dot in its name."""
 
 
 class JSONPlanner:
@@ -40,6 +46,7 @@ class JSONPlanner:
 
     Args:
         attempts: Replies in a row that may bring no plan; the last of them is taken as the answer, as it is.
+        output: The form of the answer, where the agent has an output type.
 
     Raises:
         SettingsError: `attempts` is no whole number above 0.
@@ -47,7 +54,7 @@ class JSONPlanner:
 
     name = "json"
 
-    def __init__(self, attempts: int = 3) -> None:
+    def __init__(self, attempts: int = 3, output: TypedAnswer | None = None) -> None:
         if not isinstance(attempts, int) or isinstance(attempts, bool) or attempts < 1:
             raise SettingsError(
                 f"attempts={attempts!r}, expected a whole number above 0",
@@ -55,7 +62,12 @@ class JSONPlanner:
                 remedy="Write JSONPlanner(attempts=3).",
             )
         self.attempts = attempts
+        self.output = output
         self._kept: _Kept | None = None
+
+    def typed(self, output: TypedAnswer) -> JSONPlanner:
+        """The same planner, whose plans hold answers of this form."""
+        return JSONPlanner(self.attempts, output)
 
     async def plan(self, state: State, tools: Sequence[Tool], ask: Ask) -> Decision:
         """Ask the model and read the plan in its reply."""
@@ -67,7 +79,7 @@ class JSONPlanner:
     def _prepared(self, instructions: Instructions, specs: tuple[ToolSpec, ...]) -> _Kept:
         kept = self._kept
         if kept is None or kept.instructions is not instructions or kept.specs != specs:
-            kept = self._kept = _Kept(instructions, specs)
+            kept = self._kept = _Kept(instructions, specs, self.output)
         return kept
 
     def _decide(self, reply: ModelReply, state: State, names: Sequence[str]) -> Decision:
@@ -84,7 +96,9 @@ class JSONPlanner:
             empty = Decision(reply, stop=StopReason.EMPTY_REPLY, detail="the model replied with nothing")
             return self._again(empty, state, "", "empty reply, asked again")
         if found.plan is None:
-            return self._again(self._as_answer(reply), state, _what_is_wrong(found, names), f"no plan: {found.problem}")
+            return self._again(
+                self._as_answer(reply), state, self._what_is_wrong(found, names), f"no plan: {found.problem}"
+            )
         return _carried_out(found.plan, reply, _notes(found))
 
     def _again(self, last: Decision, state: State, message: str, note: str) -> Decision:
@@ -96,6 +110,12 @@ class JSONPlanner:
     def _as_answer(self, reply: ModelReply) -> Decision:
         tries = f"{self.attempts} replies in a row" if self.attempts > 1 else "the reply"
         return Decision(reply, answer=reply.text, notes=(f"no plan in {tries}: the text is taken as the answer",))
+
+    def _what_is_wrong(self, found: Found, names: Sequence[str]) -> str:
+        answer = _answer_form(self.output)
+        forms = f"{FORM_CALL}\nor\n{answer}" if names else answer
+        problem = found.problem.rstrip(".")
+        return f"Your reply is no plan: {problem}. Reply with one JSON object and nothing else:\n{forms}"
 
 
 # ── what a reply means ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -133,31 +153,30 @@ def _notes(found: Found) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _what_is_wrong(found: Found, names: Sequence[str]) -> str:
-    forms = f"{FORM_CALL}\nor\n{FORM_ANSWER}" if names else FORM_ANSWER
-    return f"Your reply is no plan: {found.problem.rstrip('.')}. Reply with one JSON object and nothing else:\n{forms}"
-
-
 # ── what stands before every conversation ────────────────────────────────────────────────────────────────────────────
 
 
 class _Kept:
     """Preamble and schema for one agent, made once: the same objects in each step keep the caches warm."""
 
-    def __init__(self, instructions: Instructions, specs: tuple[ToolSpec, ...]) -> None:
+    def __init__(self, instructions: Instructions, specs: tuple[ToolSpec, ...], output: TypedAnswer | None) -> None:
         self.instructions = instructions
         self.specs = specs
         self.names = [spec.name for spec in specs]
-        system = Message("system", system_text(instructions.system_prompt, *_rules(specs)))
+        system = Message("system", system_text(instructions.system_prompt, *_rules(specs, _answer_form(output))))
         self.preamble = (system, *_examples(instructions.examples))
-        self.schema = plan_schema(specs)
+        self.schema = plan_schema(specs, None if output is None else output.schema)
 
 
-def _rules(specs: Sequence[ToolSpec]) -> tuple[str, ...]:
+def _answer_form(output: TypedAnswer | None) -> str:
+    return FORM_ANSWER if output is None else f"{FORM_TYPED}\nwhere <the answer> is {output.form}"
+
+
+def _rules(specs: Sequence[ToolSpec], answer: str) -> tuple[str, ...]:
     if not specs:
-        return ("Reply with one JSON object and nothing else:", FORM_ANSWER, LANGUAGE)
+        return ("Reply with one JSON object and nothing else:", answer, LANGUAGE)
     tools = "\n".join(f"- {spec.name}: {spec.description}\n  args: {_json(spec.parameters)}" for spec in specs)
-    forms = ("Reply with one JSON object and nothing else, to call a tool:", FORM_CALL, "or to answer:", FORM_ANSWER)
+    forms = ("Reply with one JSON object and nothing else, to call a tool:", FORM_CALL, "or to answer:", answer)
     return ("The tools:", tools, *forms, ONE_CALL, NO_REPEATS, LANGUAGE)
 
 
@@ -174,11 +193,12 @@ def _examples(examples: Sequence[Example]) -> tuple[Message, ...]:
     return tuple(messages)
 
 
-def plan_schema(specs: Sequence[ToolSpec]) -> dict[str, Any]:
-    """JSON Schema of a plan: a call of one of these tools with its own arguments, or an answer."""
+def plan_schema(specs: Sequence[ToolSpec], answer: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """JSON Schema of a plan: a call of one of these tools with its own arguments, or an answer (text, or this form)."""
     shared: dict[str, Any] = {}
     forms = [_form({"tool": {"const": spec.name}, "args": _own_parameters(spec, shared)}) for spec in specs]
-    schema: dict[str, Any] = {"anyOf": [*forms, _form({"answer": _TEXT})]}
+    typed = _TEXT if answer is None else _own_parameters(ToolSpec(_ANSWER, parameters=answer), shared)
+    schema: dict[str, Any] = {"anyOf": [*forms, _form({"answer": typed})]}
     return {**schema, "$defs": shared} if shared else schema
 
 
