@@ -105,7 +105,7 @@ def test_each_step_is_printed_as_it_finishes(capsys):
 def test_a_run_without_an_answer_fails(capsys):
     """A run that a limit stopped ends with exit code 1 and says why."""
     assert follow(scripted(WEATHER, limits=Limits(steps=2)), GOAL) == 1
-    assert "step limit" in capsys.readouterr().out
+    assert "limit of 2 steps" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("city", ["Beijing", "beijing", " Shanghai "])
