@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
+from typing import Any
 
 from agentnb.core.messages import Message, ToolCall, ToolResult
 from agentnb.core.state import Step
@@ -85,11 +86,27 @@ def request_section(step: Step, name: str, room: int) -> Section | None:
         return None
     here = f"{name}.steps[{step.number - 1}].request"
     if _is_short(step, room):
-        text = json.dumps(step.request, ensure_ascii=False, indent=2, default=repr)
+        text = spelled_request(step.request or {})
         if wanted(text, room) <= room:
             return Section("Request as sent", (Part("JSON", text, here),), folded=True)
     pointer = Part("JSON", f"too long to show here, it is in {here}", words=True)
     return Section("Request as sent", (pointer,), folded=True)
+
+
+def spelled_request(body: Mapping[str, Any]) -> str:
+    """The JSON of a request, laid out to be read: one message and one tool a line."""
+    fields = [f" {_json(name)}: {_spelled_field(value)}" for name, value in body.items()]
+    return "{\n" + ",\n".join(fields) + "\n}"
+
+
+def _spelled_field(value: Any) -> str:
+    if isinstance(value, list) and value and all(isinstance(each, dict) for each in value):
+        return "[\n" + ",\n".join(f"  {_json(each)}" for each in value) + "\n ]"
+    return _json(value)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=repr)
 
 
 def _before(step: Step, here: str) -> Iterator[Part]:

@@ -74,8 +74,8 @@ def shown(text: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """The text as it can be shown, for a place between HTML tags or inside quotes."""
-    return escape(shown(text), quote=True)
+    """The text as it can be shown between HTML tags; not for an attribute, since quotes stay as they are."""
+    return escape(shown(text), quote=False)
 
 
 def cut(text: str, room: int, where: str = "", tail: bool = False) -> tuple[str, str]:
@@ -93,7 +93,7 @@ def cut(text: str, room: int, where: str = "", tail: bool = False) -> tuple[str,
     count = min(len(text), max(room, 0))
     while count:
         piece = shown(_piece(text, count, tail))
-        size = cost(escape(piece, quote=True))
+        size = cost(escape(piece, quote=False))
         if size <= room:
             break
         count = min(count - 1, count * room // size)
@@ -137,7 +137,7 @@ def shares(costs: Sequence[int], room: int) -> list[int]:
 
 def wanted(text: str, room: int) -> int:
     """The room that a text would take as HTML; more than `room` is not looked at."""
-    return cost(escape(text[: max(room, 0) + 1].encode("utf-8", "replace").decode(), quote=True))
+    return cost(escape(text[: max(room, 0) + 1].encode("utf-8", "replace").decode(), quote=False))
 
 
 def within(limit: int, draw: Callable[[int], str]) -> str:
@@ -145,9 +145,9 @@ def within(limit: int, draw: Callable[[int], str]) -> str:
 
     `draw(0)` is the least there is, whatever it costs.
     """
-    best, low, high, room = "", 0, limit, limit
+    best, low, high, room, excess = "", 0, limit, limit, 0
     for _ in range(_TRIES):
-        drawn = draw(room) if room else ""
+        drawn, before = draw(room) if room else "", excess
         excess = cost(drawn) - limit if drawn else 0
         if drawn and excess <= 0:
             best, low = drawn, room
@@ -156,5 +156,5 @@ def within(limit: int, draw: Callable[[int], str]) -> str:
         if high - low <= limit // 16:
             break
         guess = room - excess  # right when all beside the texts costs the same, however they are cut
-        room = guess if low < guess < high and excess > 0 else (low + high) // 2
+        room = guess if low < guess < high and excess > 0 and excess != before else (low + high) // 2
     return best or draw(0)

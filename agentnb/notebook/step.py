@@ -28,7 +28,7 @@ def step_html(step: Step, limit: int, name: str) -> str:
     most_calls = _most_calls(limit)
     shallow = step_sections(step, name, most_calls)
     added = message_section(step, name, most_calls)
-    asked = request_section(step, name, min(_REQUEST_BYTES, limit * 3 // 5))
+    asked = request_section(step, name, min(_REQUEST_BYTES, limit * 9 // 20))
     request = render_html.draw_sections([asked], limit) if asked else ""
     return within(limit, partial(_deep, line, shallow, added, request, limit))
 

@@ -47,7 +47,7 @@ def test_a_step_is_one_fold_with_its_line():
     block = step_of(one_call())
 
     assert details(block)[0] == (
-        "<b>Step 1</b> · asked get_weather for city=&#x27;Beijing&#x27; · got 31.0 · 212 tokens"
+        "<b>Step 1</b> · asked get_weather for city='Beijing' · got 31.0 · 212 tokens"
     )
     assert block.text.splitlines()[0] == "Step 1 · asked get_weather for city='Beijing' · got 31.0 · 212 tokens"
 
@@ -169,7 +169,6 @@ def test_many_calls_are_counted():
 
     assert "487 more calls, in run.steps[0].calls and run.steps[0].results" in block.html
     assert "494 more calls, in run.steps[0].calls and run.steps[0].results" in block.text
-    assert "487 more messages, in run.messages" in block.html
     assert len(block.html) + len(block.text) < 30_000
 
 
