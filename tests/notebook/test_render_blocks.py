@@ -46,9 +46,7 @@ def test_a_step_is_one_fold_with_its_line():
     """The line of plain words is what a reader opens."""
     block = step_of(one_call())
 
-    assert details(block)[0] == (
-        "<b>Step 1</b> · asked get_weather for city='Beijing' · got 31.0 · 212 tokens"
-    )
+    assert details(block)[0] == ("<b>Step 1</b> · asked get_weather for city='Beijing' · got 31.0 · 212 tokens")
     assert block.text.splitlines()[0] == "Step 1 · asked get_weather for city='Beijing' · got 31.0 · 212 tokens"
 
 
