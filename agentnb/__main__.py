@@ -1,4 +1,4 @@
-"""`python -m agentnb COMMAND`: fetch the embedded model, run an agent in the terminal, open the notebooks.
+"""`python -m agentnb COMMAND`: run an agent in the terminal, open the notebooks, fetch the embedded model, check.
 
 Each command is a function of its own words, listed in COMMANDS; it returns the exit code:
 
@@ -201,6 +201,13 @@ def fetch_model(words: Sequence[str]) -> int:
     return fetch_command(words)
 
 
+def doctor(words: Sequence[str]) -> int:
+    """[-m MODEL]: check settings, model and tool calls; each line says ok, problem or what to do."""
+    from agentnb.doctor.checks import command
+
+    return command(words)
+
+
 def version(words: Sequence[str]) -> int:
     """Show the version."""
     print(f"agentnb {__version__}")
@@ -219,6 +226,7 @@ COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "run": run,
     "lab": lab,
     "fetch-model": fetch_model,
+    "doctor": doctor,
     "help": show_help,
     "--version": version,
 }

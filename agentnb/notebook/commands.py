@@ -109,6 +109,13 @@ def fetch_model(magics: AgentMagics, words: list[str]) -> None:
     fetch_command(["--yes", *words])
 
 
+def doctor(magics: AgentMagics, words: list[str]) -> None:
+    """[-m MODEL]: check settings, model, tool calls and front end; each line says what to do."""
+    from agentnb.notebook.checkup import run_checks
+
+    run_checks(magics, words)
+
+
 def resume(magics: AgentMagics, words: list[str]) -> None:
     """NAME [options]: go on with a run that was stopped; open calls first."""
     raise UsageError("%agent resume stands alone on its line", remedy="%agent resume NAME")
@@ -130,4 +137,5 @@ COMMANDS: dict[str, Callable[[Any, list[str]], None]] = {
     "plot": show_plot,
     "recording": set_recording,
     "fetch-model": fetch_model,
+    "doctor": doctor,
 }

@@ -1,0 +1,1 @@
+"""The checks of a set-up: `%agent doctor`, `python -m agentnb doctor`, `agentnb.doctor.checks.checks()`."""
