@@ -20,7 +20,13 @@ from agentnb.models.profiles import COMPATIBLE, PROFILES, Profile
 from agentnb.settings import Secret
 
 LOCAL = "local"
-_DIALECTS = {"chat": ("agentnb.models.chat_completions", "ChatCompletionsModel")}
+_DIALECTS = {
+    "chat": ("agentnb.models.chat_completions", "ChatCompletionsModel"),
+    "responses": ("agentnb.models.responses", "ResponsesModel"),
+    "anthropic": ("agentnb.models.anthropic", "AnthropicModel"),
+    "gemini": ("agentnb.models.gemini", "GeminiModel"),
+    "ollama": ("agentnb.models.ollama", "OllamaModel"),
+}
 """Dialect to the class that speaks it: (model, base_url, api_key, profile, name, headers=, ...)."""
 _LOOPBACK = ("localhost", "127.0.0.1", "::1", "0.0.0.0")
 WAYS = (
@@ -132,7 +138,8 @@ def _profile_at(address: str, asked: Profile) -> Profile:
     if asked.name != "openai":
         return asked
     host = urlsplit(address).netloc
-    return next((each for each in PROFILES.values() if urlsplit(each.base_url).netloc == host != ""), COMPATIBLE)
+    chat = (each for each in PROFILES.values() if each.dialect == "chat")
+    return next((each for each in chat if urlsplit(each.base_url).netloc == host != ""), COMPATIBLE)
 
 
 def _key(names: tuple[str, ...], address: str, given: str | Secret | None, local: bool) -> Secret | None:

@@ -66,6 +66,35 @@ PROFILES: Mapping[str, Profile] = {
             prices="openai",
         ),
         Profile(
+            "openai-responses",
+            "https://api.openai.com/v1",
+            ("OPENAI_API_KEY",),
+            dialect="responses",
+            url_setting="OPENAI_BASE_URL",
+            header_settings={"openai-organization": "OPENAI_ORG_ID", "openai-project": "OPENAI_PROJECT_ID"},
+            think_tags=False,
+            prices="openai",
+        ),
+        Profile(
+            "anthropic",
+            "https://api.anthropic.com",
+            ("ANTHROPIC_API_KEY",),
+            dialect="anthropic",
+            key_header="x-api-key",
+            url_setting="ANTHROPIC_BASE_URL",
+            think_tags=False,
+            prices="anthropic",
+        ),
+        Profile(
+            "google",
+            "https://generativelanguage.googleapis.com/v1beta",
+            ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+            dialect="gemini",
+            key_header="x-goog-api-key",
+            think_tags=False,
+            prices="google",
+        ),
+        Profile(
             "azure",
             "",
             ("AZURE_OPENAI_API_KEY",),
@@ -126,6 +155,7 @@ PROFILES: Mapping[str, Profile] = {
         Profile("vllm", "http://localhost:8000/v1", ("VLLM_API_KEY",), renames=_MAX, local=True),
         Profile("llamacpp", "http://localhost:8080/v1", ("LLAMACPP_API_KEY",), renames=_MAX, local=True),
         Profile("ollama", "http://localhost:11434/v1", ("OLLAMA_API_KEY",), renames=_MAX, local=True),
+        Profile("ollama-native", "http://localhost:11434", ("OLLAMA_API_KEY",), dialect="ollama", local=True),
     )
 }
 

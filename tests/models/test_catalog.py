@@ -8,7 +8,7 @@ import pytest
 from http_fakes import KEY, ask
 
 from agentnb.errors import SettingsError
-from agentnb.models.catalog import as_model, default_model, known_providers, resolve
+from agentnb.models.catalog import _DIALECTS, as_model, default_model, known_providers, resolve
 from agentnb.models.chat_completions import ChatCompletionsModel
 from agentnb.models.profiles import PROFILES
 from agentnb.models.scripted import ScriptedModel
@@ -46,11 +46,12 @@ def test_every_provider_of_the_table(profile, monkeypatch):
         with pytest.raises(SettingsError, match=profile.keys[0]):
             resolve(f"{profile.name}:some-model")
         monkeypatch.setenv(profile.keys[-1], KEY)
-    model = made(f"{profile.name}:some-model")
+    model = resolve(f"{profile.name}:some-model")
 
+    assert type(model).__name__ == _DIALECTS[profile.dialect][1]
     assert (model.name, model.model, model.profile) == (f"{profile.name}:some-model", "some-model", profile)
-    assert model.transport.endpoint.base == (profile.base_url or "https://mine.openai.azure.com/openai/v1")
-    sent = {"authorization": f"Bearer {KEY}", "api-key": KEY}[profile.key_header]
+    assert model.transport.endpoint.base.startswith(profile.base_url or "https://mine.openai.azure.com/openai/v1")
+    sent = f"Bearer {KEY}" if profile.key_header == "authorization" else KEY
     value = model.transport.endpoint.headers[profile.key_header]
     assert profile.local or value.reveal() == sent
 
