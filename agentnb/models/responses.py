@@ -159,6 +159,9 @@ class ResponsesModel:
     def _adapt(self, error: WireError, request: ModelRequest) -> str | None:
         """Leave out what the server does not take; in words, or None when nothing can be changed."""
         learned = self._learned
+        if not self._encoding.typed and error.names("type of 'item'", "output_text"):
+            self._encoding = replace(self._encoding, typed=True)
+            return "asked again with typed messages: the server takes no plain text of the assistant"
         if learned.includes and "include" not in request.parameters and _names_include(error):
             learned.includes = False
             return "asked again without encrypted reasoning: the model has none"

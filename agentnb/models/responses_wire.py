@@ -30,11 +30,13 @@ class Encoding:
     """Whose own output goes back unchanged."""
     system_role: str
     """The role of a system message that is not the first message."""
+    typed: bool = False
+    """Write what the assistant said as typed parts: some servers take no plain text there."""
     key: str = field(init=False, repr=False)
     """Names this encoding where a message keeps its bytes."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "key", f"{self.origin} {self.system_role}")
+        object.__setattr__(self, "key", f"{self.origin} {self.system_role} {self.typed}")
 
     def encode(self, message: Message) -> bytes:
         """The items of the message, joined."""
@@ -46,9 +48,16 @@ class Encoding:
             output = message.content or "(empty)"
             return [{"type": "function_call_output", "call_id": _fit(message.call_id or ""), "output": output}]
         if message.role == "assistant" and not message.plain:
-            return self._own(message) or [*_said("assistant", message.content), *map(_call, message.calls)]
+            return self._own(message) or [*self._said("assistant", message.content), *map(_call, message.calls)]
         role = self.system_role if message.role == "system" else message.wire["role"]
-        return _said(role, message.wire["content"])
+        return self._said(role, message.wire["content"])
+
+    def _said(self, role: str, text: str | None) -> list[dict[str, Any]]:
+        if not text:
+            return []
+        if role == "assistant" and self.typed:
+            return [{"type": "message", "role": role, "content": [{"type": "output_text", "text": text}]}]
+        return [{"role": role, "content": text}]
 
     def _own(self, message: Message) -> list[dict[str, Any]] | None:
         """The provider's own items; its calls carry the ids that their results answer. None where they do not fit."""
@@ -61,10 +70,6 @@ class Encoding:
         for place, call in zip(places, message.calls, strict=True):
             items[place] = {**items[place], **_call(call)}
         return items
-
-
-def _said(role: str, text: str | None) -> list[dict[str, Any]]:
-    return [{"role": role, "content": text}] if text else []
 
 
 def _call(call: ToolCall) -> dict[str, Any]:

@@ -160,6 +160,19 @@ def test_the_best_text_format_that_the_server_takes(refusals):
     assert forms == [*best[:refusals], best[refusals], best[refusals]]
 
 
+def test_a_server_that_wants_typed_messages():
+    """One that takes no plain text of the assistant gets it in parts, and that is remembered."""
+    history = request("hi", Message("assistant", "So."), "and?")
+    complaint = refusal("Cannot determine type of 'item'")
+    with ROW.open([complaint, ANSWER, ANSWER]) as opened:
+        replies = [ask(opened.model, history) for _ in range(2)]
+
+    said = [each.json()["input"][1] for each in opened.server.requests]
+    typed = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "So."}]}
+    assert said == [{"role": "assistant", "content": "So."}, typed, typed]
+    assert (replies[0].request.json()["input"][1], replies[1].notes) == (typed, ())
+
+
 def test_other_complaints_are_errors_at_once():
     """Nothing is left out for a complaint about something else."""
     complaint = refusal("The input must include text", param="input")
