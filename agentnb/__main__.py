@@ -166,7 +166,7 @@ def live_environment() -> dict[str, str]:
     """The environment of the kernels: with a model at hand the notebooks ask it, else their recordings answer."""
     from agentnb.models.weights import find
 
-    live = find() is not None or settings.get("OPENAI_MODEL") is not None
+    live = find() is not None
     print(
         "The notebooks run live." if live else "No model is at hand: the notebooks answer from their recordings.",
         flush=True,

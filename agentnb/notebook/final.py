@@ -83,18 +83,18 @@ def _answer_text(state: State, name: str, room: int) -> str:
 
 def _ending_html(state: State, room: int, name: str) -> str:
     title, why = _ending(state, room)
-    told = f"<div>{render_html.lead(title)}{render_html.prose(why) if why else ''}</div>"
+    told = f"<div>{render_html.lead(title)}{render_html.prose(why) if why else ''}</div>" if title else ""
     return told + "".join(map(render_html.quiet, (remedy(state, name), totals_words(state))))
 
 
 def _ending_text(state: State, room: int, name: str) -> str:
     title, why = _ending(state, room)
-    return "\n".join(filter(None, [f"{title} {why}".rstrip(), remedy(state, name), totals_words(state)]))
+    return "\n".join(filter(None, [f"{title} {why}".strip(), remedy(state, name), totals_words(state)]))
 
 
 def _ending(state: State, room: int) -> tuple[str, str]:
     if state.stop is StopReason.ANSWER:
-        return "Answered", ""
+        return "", ""  # the answer stands above
     why, missing = cut(stop_words(state), room, "run.detail")
     return f"No answer ({state.stop or 'not finished'})", f"{why} {missing}".rstrip()
 

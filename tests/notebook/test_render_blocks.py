@@ -196,7 +196,6 @@ def test_an_answer_and_its_totals():
         "Answer\n"
         "  **31** degrees\n"
         "\n"
-        "Answered\n"
         "2 steps · 1 tool call · 424 tokens: input 400 (cached 300), output 24 (reasoning 8) · cost n/a\n"
         "\n"
         "  step  what               input  cached  output  reasoning  total\n"
