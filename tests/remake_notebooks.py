@@ -5,7 +5,7 @@
     python tests/remake_notebooks.py --record 00   ask the embedded model anew first, which makes the recording again
 
 The same notebook makes the same file: no times, no ids of a session, no widget state. `git diff` then shows what
-really changed. Recording needs the weights (`python -m agentnb fetch-model`) and takes a minute or two a notebook.
+really changed. Recording needs the weights (`python -m agentnb fetch-model`) and takes one to five minutes a notebook.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ import argparse
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 import nbformat
@@ -77,10 +76,15 @@ def remake(path: Path) -> None:
 
 
 def record(path: Path) -> None:
-    """Run the notebook on the embedded model and write its recording from nothing; on a failure the old one stays."""
-    if uses_recording(path):
-        with set_aside(recording_of(path)):
-            execute(read(path), path.parent, {}, RECORD_SECONDS)
+    """Run the notebook on the embedded model, in a folder without its recording, and keep what that makes."""
+    if not uses_recording(path):
+        return
+    with tempfile.TemporaryDirectory() as elsewhere:
+        made = recording_of(Path(elsewhere, path.name))
+        made.parent.mkdir()
+        execute(read(path), Path(elsewhere), {}, RECORD_SECONDS)
+        recording_of(path).parent.mkdir(exist_ok=True)
+        recording_of(path).write_bytes(made.read_bytes())
 
 
 def uses_recording(path: Path) -> bool:
@@ -91,20 +95,6 @@ def uses_recording(path: Path) -> bool:
 def recording_of(path: Path) -> Path:
     """Where the model calls of a notebook are."""
     return path.parent / "recordings" / f"{path.stem}.jsonl"
-
-
-@contextmanager
-def set_aside(recording: Path) -> Iterator[None]:
-    """Take the file away for the block; put it back when the block fails."""
-    recording.parent.mkdir(exist_ok=True)
-    kept = recording.read_bytes() if recording.exists() else None
-    recording.unlink(missing_ok=True)
-    try:
-        yield
-    except BaseException:
-        if kept is not None:
-            recording.write_bytes(kept)
-        raise
 
 
 def execute(notebook: NotebookNode, folder: Path, changes: dict[str, str], seconds: int) -> None:

@@ -8,12 +8,24 @@ import remake_notebooks
 from nbclient.exceptions import CellExecutionError
 from nbformat.v4 import new_code_cell, new_notebook
 
+OPEN = """from agentnb import Agent
+from agentnb.records.recording import use_recording
+use_recording("recordings/07_lesson.jsonl")"""
+
 
 def written(path, *sources):
     """A notebook of these code cells, never run."""
     cells = [new_code_cell(source, id=f"cell-{number}") for number, source in enumerate(sources, 1)]
     nbformat.write(new_notebook(cells=cells, metadata={"kernelspec": {"name": "mine", "display_name": "Mine"}}), path)
     return path
+
+
+def recorded_before(path):
+    """A recording of this notebook, with something in it."""
+    recording = remake_notebooks.recording_of(path)
+    recording.parent.mkdir()
+    recording.write_text("as it was\n", "utf-8")
+    return recording
 
 
 @pytest.mark.slow
@@ -44,17 +56,28 @@ def test_nothing_but_the_recording_can_answer(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
+def test_a_recording_is_made_from_nothing(tmp_path):
+    """What the old recording held does not answer, and is gone afterwards."""
+    path = written(tmp_path / "07_lesson.ipynb", OPEN, "run = Agent(lambda request: 'Good morning.').run('Hello')")
+    recording = recorded_before(path)
+
+    remake_notebooks.record(path)
+
+    text = recording.read_text("utf-8")
+    assert "Good morning." in text
+    assert "as it was" not in text
+
+
+@pytest.mark.slow
 def test_a_failed_recording_keeps_the_old_one(tmp_path):
-    """The recording is made from nothing, but what was there comes back when a cell fails on the way."""
-    path = written(tmp_path / "07_lesson.ipynb", "name = '07_lesson.jsonl'\nassert False")
-    recording = remake_notebooks.recording_of(path)
-    recording.parent.mkdir()
-    recording.write_text("as it was\n")
+    """When a cell fails on the way, the recording is what it was."""
+    path = written(tmp_path / "07_lesson.ipynb", OPEN, "assert False")
+    recording = recorded_before(path)
 
     with pytest.raises(CellExecutionError):
         remake_notebooks.record(path)
 
-    assert recording.read_text() == "as it was\n"
+    assert recording.read_text("utf-8") == "as it was\n"
 
 
 def test_a_name_that_begins_no_notebook_is_refused():
