@@ -24,7 +24,9 @@ from agentnb.models.chat_wire import encode_strictly
 _ILLEGAL = re.compile(r"[^a-zA-Z0-9_-]")
 _LEGAL_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _LONGEST_NAME = 64
-_OPEN = {"user": b'{"role":"user","content":[', "assistant": b'{"role":"assistant","content":['}
+# What opens a turn, and what closes the last one and opens the next.
+_FIRST = {"user": b'{"role":"user","content":[', "assistant": b'{"role":"assistant","content":['}
+_NEXT = {role: b"]}," + opening for role, opening in _FIRST.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,30 +125,21 @@ class SentMessages:
             fragment, role = message.fragment(key, encode), message.role
             if role == "system":
                 systems.append(fragment)
-                continue
-            if not fragment:
-                continue
-            role = "assistant" if role == "assistant" else "user"
-            if role == speaker:
-                parts.append(b",")
-            else:
-                parts += (b"]}," if speaker else b"", _OPEN[role])
+            elif fragment:
+                role = "assistant" if role == "assistant" else "user"
+                parts.append(b"," if role == speaker else _NEXT[role] if speaker else _FIRST[role])
+                parts.append(fragment)
                 speaker = role
-            parts.append(fragment)
-        parts.append(self._ending(speaker))
+        if self.begun:
+            opening = (_NEXT if speaker else _FIRST)["assistant"]
+            parts += (opening, encode_strictly(list(self.begun))[1:-1])
+        parts.append(b"]}]" if speaker or self.begun else b"]")
         return b"".join((*parts, _system(systems), self.tail))
 
     def json(self) -> dict[str, Any]:
         """The JSON body, as sent."""
         body: dict[str, Any] = json.loads(self.body())
         return body
-
-    def _ending(self, speaker: str) -> bytes:
-        close = b"]}" if speaker else b""
-        if not self.begun:
-            return close + b"]"
-        between = b"," if speaker else b""
-        return b"".join((close, between, _OPEN["assistant"], encode_strictly(list(self.begun))[1:-1], b"]}]"))
 
 
 def _system(texts: Sequence[bytes]) -> bytes:
