@@ -1,7 +1,7 @@
-"""A quick chat-completions mock for benchmarks: stateless, one process, it reads what to do off the request.
+"""A quick mock of five dialects for benchmarks: stateless, one process, it reads what to do off the request.
 
 "run N steps" in a message makes N calls of `add`, then an answer; "say K pieces" makes an answer of K pieces. How far a
-run has come is the number of tool messages. The request is searched, never parsed, so the server costs little.
+run has come is the number of results. The request is searched, never parsed, so the server costs little.
 
     python tests/benchmarks/mock_server.py [port]      0 or nothing: any free port, which is printed
 """
@@ -9,67 +9,42 @@ run has come is the number of tool messages. The request is searched, never pars
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 import sys
 from typing import Any
 
+from mock_dialects import DIALECTS, Call
+
 STEPS = re.compile(rb"run (\d+) steps")
 SAY = re.compile(rb"say (\d+) pieces")
-TOOL_MESSAGE = re.compile(rb'"role": ?"tool"')
 STREAM = re.compile(rb'"stream": ?true')
 LENGTH = re.compile(rb"content-length: *(\d+)", re.I)
+RESULTS = {dialect: re.compile(dialect.result) for dialect in DIALECTS}
 
 
-def dumps(value: Any) -> bytes:
-    """Compact JSON."""
-    return json.dumps(value, separators=(",", ":")).encode()
-
-
-def usage(body: bytes) -> dict[str, int]:
-    """Made-up counts that grow with the request."""
-    return {"prompt_tokens": len(body) // 4, "completion_tokens": 12, "total_tokens": len(body) // 4 + 12}
-
-
-def decide(body: bytes) -> tuple[dict[str, Any] | None, list[str]]:
+def decide(body: bytes, result: re.Pattern[bytes]) -> tuple[Call | None, list[str]]:
     """The call to make, or the pieces of the answer."""
     if said := SAY.search(body):
         return None, ["x"] * int(said[1])
     wanted = STEPS.search(body)
-    done = len(TOOL_MESSAGE.findall(body))
+    done = len(result.findall(body))
     if done < (int(wanted[1]) if wanted else 0):
-        function = {"name": "add", "arguments": json.dumps({"a": done, "b": 1})}
-        return {"id": f"call_{done}", "type": "function", "function": function}, []
+        return (f"call_{done}", "add", {"a": done, "b": 1}), []
     return None, ["All ", "steps ", "done."]
 
 
-def whole(body: bytes) -> bytes:
-    """One answer as JSON."""
-    call, pieces = decide(body)
-    message: dict[str, Any] = {"role": "assistant", "content": "".join(pieces) or None, "refusal": None}
-    if call:
-        message["tool_calls"] = [call]
-    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "tool_calls" if call else "stop"}
-    return dumps({"id": "c", "object": "chat.completion", "model": "mock", "choices": [choice], "usage": usage(body)})
-
-
-def chunk(delta: dict[str, Any], finish: str | None = None) -> bytes:
-    """One event of a stream."""
-    choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
-    frame = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1700000000, "model": "mock-1"}
-    return b"data: " + dumps({**frame, "choices": [choice]}) + b"\n\n"
-
-
-def events(body: bytes) -> list[bytes]:
-    """One answer as events."""
-    call, pieces = decide(body)
-    made = [chunk({"role": "assistant", "content": None if call else ""})]
-    if call:
-        made.append(chunk({"tool_calls": [{"index": 0, **call}]}))
-    made += [chunk({"content": piece}) for piece in pieces]
-    made.append(chunk({}, "tool_calls" if call else "stop"))
-    made.append(b"data: " + dumps({"choices": [], "usage": usage(body)}) + b"\n\n")
-    return [*made, b"data: [DONE]\n\n"]
+def answer(path: bytes, body: bytes) -> bytes:
+    """Head and body of the answer, whole or streamed, as the request asks."""
+    dialect = next(each for each in DIALECTS if each.path in path)
+    call, pieces = decide(body, RESULTS[dialect])
+    if STREAM.search(body) or b":stream" in path:
+        parts = dialect.stream(call, pieces, len(body) // 4)
+        payload = b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in parts) + b"0\r\n\r\n"
+        kind = dialect.kind + b"\r\ntransfer-encoding: chunked"
+    else:
+        payload = dialect.whole(call, "".join(pieces), len(body) // 4)
+        kind = b"application/json\r\ncontent-length: %d" % len(payload)
+    return b"HTTP/1.1 200 OK\r\ncontent-type: %s\r\n\r\n%s" % (kind, payload)
 
 
 class Connection(asyncio.Protocol):
@@ -78,7 +53,6 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: Any) -> None:
         """Begin."""
         self.transport = transport
-        self.buffer = b""
         self.parts: list[bytes] = []
         self.missing = 0
 
@@ -99,20 +73,11 @@ class Connection(asyncio.Protocol):
             if len(buffer) < total:
                 self.missing = total - len(buffer)
                 break
-            self.answer(buffer[end + 4 : total])
+            path = buffer[: buffer.index(b"\r\n")].split(b" ")[1]
+            self.transport.write(answer(path, buffer[end + 4 : total]))
             buffer = buffer[total:]
         if buffer:
             self.parts = [buffer]
-
-    def answer(self, body: bytes) -> None:
-        """Whole or streamed, as the request asks."""
-        if STREAM.search(body):
-            payload = b"".join(b"%x\r\n%s\r\n" % (len(event), event) for event in events(body)) + b"0\r\n\r\n"
-            kind = b"text/event-stream\r\ntransfer-encoding: chunked"
-        else:
-            payload = whole(body)
-            kind = b"application/json\r\ncontent-length: %d" % len(payload)
-        self.transport.write(b"HTTP/1.1 200 OK\r\ncontent-type: %s\r\n\r\n%s" % (kind, payload))
 
 
 async def serve(port: int) -> None:
