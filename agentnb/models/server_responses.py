@@ -167,7 +167,8 @@ def _reasoning_events(item: Json) -> Iterator[tuple[str, Json]]:
 def _message_events(item: Json) -> Iterator[tuple[str, Json]]:
     part = item["content"][0]
     kind, field = ("refusal", "refusal") if part["type"] == "refusal" else ("output_text", "text")
-    at, more = {"content_index": 0}, {} if kind == "refusal" else {"logprobs": []}
+    at: Json = {"content_index": 0}
+    more: Json = {} if kind == "refusal" else {"logprobs": []}
     yield "response.content_part.added", {**at, "part": {**part, field: ""}}
     for piece in pieces(part[field]):
         yield f"response.{kind}.delta", {**at, "delta": piece, **more}
