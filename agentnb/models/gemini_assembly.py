@@ -13,11 +13,9 @@ from typing import Any
 from agentnb.core.model import Delta, OnDelta
 from agentnb.models.anthropic_events import Body, Reader
 from agentnb.models.chat_assembly import dicts_in, word
-from agentnb.models.gemini_wire import is_empty
 from agentnb.models.http_errors import body_error, unreadable
 from agentnb.text import clean
 
-_PLAIN = {"text", "thought"}
 _ADVICE = "Check the base URL, and that the server speaks Gemini's own API."
 
 
@@ -31,8 +29,9 @@ class GeminiAssembly:
         self._tell = tell
         self._fields: dict[str, Any] = {}
         self._usage: dict[str, Any] = {}
-        self._candidate: dict[str, Any] | None = None
+        self._candidate: dict[str, Any] = {}
         self._parts: list[_Part] = []
+        self._begun = False
 
     @property
     def text(self) -> str:
@@ -41,23 +40,21 @@ class GeminiAssembly:
 
     def add(self, kind: str, chunk: dict[str, Any]) -> None:
         """The next chunk."""
-        for key, value in chunk.items():
-            if key == "usageMetadata" and isinstance(value, dict):
-                self._usage |= {name: number for name, number in value.items() if number is not None}
-            elif key != "candidates" and value is not None:
-                self._fields[key] = value
-        self.complete = self.complete or bool(block_reason(chunk))
-        for candidate in dicts_in(chunk.get("candidates")):
-            if not candidate.get("index"):
+        _update(self._fields, chunk)
+        if type(usage := chunk.get("usageMetadata")) is dict:
+            _update(self._usage, usage)
+        if "promptFeedback" in chunk:
+            self.complete = self.complete or bool(block_reason(chunk))
+        candidates = chunk.get("candidates")
+        for candidate in candidates if type(candidates) is list else ():
+            if type(candidate) is dict and not candidate.get("index"):
                 self._grow(candidate)
 
     def body(self) -> Body:
         """The answer, with everything that came."""
-        made = {**self._fields, "usageMetadata": self._usage or None}
-        if self._candidate is None:
-            return made
         content = {"role": "model", "parts": [part.whole() for part in self._parts]}
-        return {**made, "candidates": [{**self._candidate, "content": content}]}
+        candidates = [{**self._candidate, "content": content}] if self._begun else []
+        return {**self._fields, "usageMetadata": self._usage or None, "candidates": candidates}
 
     def tell_whole(self, body: Body) -> None:
         """Tell of every part of an answer that came in one piece."""
@@ -67,24 +64,31 @@ class GeminiAssembly:
     # ── inside ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _grow(self, candidate: dict[str, Any]) -> None:
-        self._candidate = self._candidate or {}
-        for key, value in candidate.items():
-            if key == "content":
-                for part in dicts_in(value.get("parts")) if isinstance(value, dict) else ():
-                    self._add(part)
-            elif value is not None:
-                self._candidate[key] = value
-        self.complete = self.complete or bool(candidate.get("finishReason"))
+        self._begun = True
+        content = candidate.get("content")
+        parts = content.get("parts") if type(content) is dict else None
+        for part in parts if type(parts) is list else ():
+            if type(part) is dict:
+                self._add(part)
+        if len(candidate) > ("content" in candidate) + ("index" in candidate):
+            _update(self._candidate, candidate)
+            self.complete = self.complete or bool(candidate.get("finishReason"))
 
     def _add(self, part: dict[str, Any]) -> None:
-        if is_empty(part):
-            return
-        last = self._parts[-1] if self._parts else None
-        if last is not None and last.takes(part):
-            last.texts.append(part["text"])
+        text = part.get("text")
+        kind = _kind(part) if type(text) is str else ""
+        if kind and text:
+            self._add_text(kind, text, part)
+        elif part and not kind:
+            self._parts.append(_Part(part, ""))
+            self._tell_part(part)
+
+    def _add_text(self, kind: str, text: str, part: dict[str, Any]) -> None:
+        if self._parts and self._parts[-1].kind == kind:
+            self._parts[-1].texts.append(text)
         else:
-            self._parts.append(_Part(part))
-        self._tell_part(part)
+            self._parts.append(_Part(part, kind))
+        self._tell(Delta(kind, clean(text)))
 
     def _tell_part(self, part: dict[str, Any]) -> None:
         text = part.get("text")
@@ -95,23 +99,32 @@ class GeminiAssembly:
 
 
 class _Part:
-    """One part in the making."""
+    """One part in the making; one of a plain kind may grow."""
 
-    def __init__(self, start: dict[str, Any]) -> None:
+    def __init__(self, start: dict[str, Any], kind: str) -> None:
         self.start = start
-        self.plain = _is_plain(start)
+        self.kind = kind
         self.texts = [start["text"]] if isinstance(start.get("text"), str) else []
 
-    def takes(self, part: dict[str, Any]) -> bool:
-        """Whether the next part is more of this one."""
-        return self.plain and _is_plain(part) and bool(part.get("thought")) == bool(self.start.get("thought"))
-
     def whole(self) -> dict[str, Any]:
+        """The part as a whole answer has it."""
         return {**self.start, "text": "".join(self.texts)} if self.texts else self.start
 
 
-def _is_plain(part: dict[str, Any]) -> bool:
-    return type(part.get("text")) is str and part.keys() <= _PLAIN
+def _kind(part: dict[str, Any]) -> str:
+    """What a part with text is: "text" or "reasoning", or "" when there is more in it than that."""
+    if len(part) == 1:
+        return "text"
+    if len(part) > 2 or "thought" not in part:
+        return ""
+    return "reasoning" if part["thought"] else "text"
+
+
+def _update(known: dict[str, Any], said: dict[str, Any]) -> None:
+    """What is said last holds; null says nothing."""
+    if None in said.values():
+        said = {key: value for key, value in said.items() if value is not None}
+    known.update(said)
 
 
 class GeminiReader(Reader):

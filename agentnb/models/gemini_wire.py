@@ -80,8 +80,8 @@ def is_result(message: Message) -> bool:
 
 
 def is_empty(part: Mapping[str, Any]) -> bool:
-    """Whether this is a text without text, which the API refuses; one with a signature counts."""
-    return part.get("text") == "" and part.keys() <= {"text", "thought"}
+    """Whether nothing is in it, or a text without text, which the API refuses; one with a signature counts."""
+    return not part or (part.get("text") == "" and part.keys() <= {"text", "thought"})
 
 
 def _text(text: str | None) -> list[dict[str, Any]]:

@@ -70,8 +70,11 @@ class OllamaAssembly:
         message = line.get("message")
         if type(message) is dict:
             self._begun = True
-            self._grow(message)
-            self._tell_message(message)
+            if len(message) == 2 and message.get("role") == "assistant" and type(message.get("content")) is str:
+                self._add_text(message["content"])
+            else:
+                self._grow(message)
+                self._tell_message(message)
         if line.get("done"):
             self.complete = self.ended = True
             self._fields = line
@@ -90,6 +93,12 @@ class OllamaAssembly:
         self._tell_message(body["message"])
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _add_text(self, text: str) -> None:
+        """What by far the most lines hold."""
+        if text:
+            self._content.append(text)
+            self._tell_text(text)
 
     def _grow(self, message: dict[str, Any]) -> None:
         for key, value in message.items():
@@ -119,6 +128,8 @@ class OllamaAssembly:
             return
         for kind, piece in self._thoughts.feed(text):
             self._tell(Delta(kind, clean(piece)))
+            if kind == "text":  # then all that follows is text
+                self._thoughts = None
 
 
 class OllamaReader(Reader):
