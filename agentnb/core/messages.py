@@ -110,7 +110,7 @@ class Message:
     call_id: str | None = None
     """On a tool message: the call that it answers."""
     name: str = ""
-    """On a tool message: the tool."""
+    """On a tool message: the tool; written as text (JSON plan) the whole call."""
     reasoning: str = ""
     plain: bool = False
     """Calls and results written as ordinary text (JSON plan), not as tool calls."""
@@ -118,6 +118,8 @@ class Message:
     """The provider's own assistant message, which goes back to that provider unchanged."""
     origin: str = field(default="", compare=False)
     """The provider that `raw` belongs to."""
+    failed: bool = False
+    """On a tool message: the call brought an error instead of a result; some providers want to be told."""
     _cache: Any = field(default=None, compare=False, repr=False)
 
     @property

@@ -347,8 +347,12 @@ class State:
         return child
 
     def _tool_messages(self, results: tuple[ToolResult, ...]) -> tuple[Message, ...]:
-        plain, ordered = self.prompt.items[self.end - 1].plain, _in_call_order(self.calls, results)
-        return tuple(Message("tool", each.content, (), each.call_id, each.name, plain=plain) for each in ordered)
+        plain = self.prompt.items[self.end - 1].plain
+        asked = {call.id: f"{call.name}({call.arguments})" if plain else call.name for call in self.calls}
+        return tuple(
+            Message("tool", each.content, (), each.call_id, asked[each.call_id], plain=plain, failed=not each.ok)
+            for each in _in_call_order(self.calls, results)
+        )
 
     def _upwards(self) -> Iterator[State]:
         state: State | None = self

@@ -79,7 +79,8 @@ def _call(call: ToolCall) -> dict[str, Any]:
 
 def _result(message: Message) -> dict[str, Any]:
     result = {"type": "tool_result", "tool_use_id": legal_id(message.call_id or "")}
-    return {**result, "content": message.content or "(empty)"}
+    told = {**result, "content": message.content or "(empty)"}
+    return {**told, "is_error": True} if message.failed else told
 
 
 def legal_name(name: str) -> str:

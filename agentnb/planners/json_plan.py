@@ -188,7 +188,8 @@ def _examples(examples: Sequence[Example]) -> tuple[Message, ...]:
         for step in example.steps:
             plan = {"reasoning": f"I need {step.tool}.", "tool": step.tool, "args": dict(step.arguments)}
             messages.append(Message("assistant", _json(plan)))
-            messages.append(Message("tool", step.result, name=step.tool, plain=True))
+            asked = f"{step.tool}({_json(dict(step.arguments))})"
+            messages.append(Message("tool", step.result, name=asked, plain=True))
         messages.append(Message("assistant", _json({"reasoning": "I know the answer.", "answer": example.answer})))
     return tuple(messages)
 

@@ -57,7 +57,7 @@ def golden_request() -> ModelRequest:
             for call in turn.get("tool_calls", ())
         )
         if turn["role"] == "tool":
-            messages.append(Message("tool", turn["content"], call_id=turn["id"]))
+            messages.append(Message("tool", turn["content"], call_id=turn["id"], failed=turn["is_error"]))
         else:
             messages.append(Message(turn["role"], turn["text"], made))
     spec = ToolSpec(told["tool"]["name"], told["tool"]["description"], told["tool"]["parameters"])
@@ -68,8 +68,6 @@ def golden_request() -> ModelRequest:
 def test_the_golden_request():
     """One conversation gives the body that is written down for this dialect."""
     expected = json.loads((WIRE / "requests.json").read_text("utf-8"))["anthropic"]["body"]
-    for block in expected["messages"][2]["content"]:
-        block.pop("is_error", None)  # optional: the text of the result tells of the error
 
     assert AnthropicModel("M", "http://127.0.0.1:1").sent(golden_request()).json() == expected
 
@@ -85,6 +83,19 @@ def test_results_and_the_text_after_them_share_a_turn():
         "and?",
         "well?",
     ]
+
+
+def test_a_failed_call_is_told_as_such():
+    """The result of a tool that raised is marked as an error; any other is not."""
+
+    def fail() -> None:
+        raise ValueError("no")
+
+    with ROW.open([Say(calls=(("c1", "fail", {}), ("c2", "add", {"a": 1, "b": 2}))), ANSWER]) as opened:
+        run(opened.model, [fail, add])
+    results = opened.server.requests[1].json()["messages"][2]["content"]
+
+    assert [block.get("is_error") for block in results] == [True, None]
 
 
 def test_turns_alternate_however_long_the_run():

@@ -57,7 +57,7 @@ def test_calls_and_results_go_back_as_text():
     assert first.tools == second.tools == []
     assert second.messages[-2:] == [
         {"role": "assistant", "content": PLAN},
-        {"role": "user", "content": "Result of add:\n5"},
+        {"role": "user", "content": 'Result of add({"a": 2, "b": 3}):\n5'},
     ]
     assert {message["role"] for message in second.messages} == {"system", "user", "assistant"}
 
@@ -79,7 +79,7 @@ def test_examples_are_plans():
 
     assert [message["role"] for message in messages] == ["system", "user", "assistant", "user", "assistant", "user"]
     assert json.loads(messages[2]["content"])["args"] == {"a": 1, "b": 1}
-    assert messages[3]["content"] == "Result of add:\n2"
+    assert messages[3]["content"] == 'Result of add({"a": 1, "b": 1}):\n2'
     assert json.loads(messages[4]["content"])["answer"] == "2."
 
 
@@ -222,7 +222,7 @@ def test_a_tool_call_of_the_provider_is_a_plan_too():
     assert run.tool_results[0].content == "5"
     assert model.requests[1].messages[-2:] == [
         {"role": "assistant", "content": '{"tool": "add", "args": {"a": 2, "b": 3}}'},
-        {"role": "user", "content": "Result of add:\n5"},
+        {"role": "user", "content": 'Result of add({"a": 2, "b": 3}):\n5'},
     ]
 
 
@@ -293,4 +293,4 @@ def test_a_run_can_be_forked_and_edited():
     again = asyncio.run(collect(runtime, run.with_result(run.steps[0].calls[0].id, "6")))[-1]
 
     assert again.answer == "It is 6."
-    assert again.messages[2] == Message("tool", "6", call_id="call_1_1", name="add", plain=True)
+    assert again.messages[2] == Message("tool", "6", call_id="call_1_1", name='add({"a": 2, "b": 3})', plain=True)
