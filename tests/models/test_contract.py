@@ -528,12 +528,10 @@ def test_calls_that_were_cut_off(row, streamed):
     assert "length limit" in opened.told()[1][-1][2]
 
 
-@every
+@pytest.mark.parametrize("row", [row for row in MODELS if getattr(row, "refuses", True)], ids=lambda row: row.name)
 @both_ways
 def test_a_refusal(row, streamed):
-    """It ends the run as refused, with the model's words, after one request."""
-    if not getattr(row, "refuses", True):
-        pytest.skip("a refusal is a text like any other here")
+    """It ends the run as refused, with the model's words, after one request; where a dialect has a form for it."""
     with row.open([Say("I can't help with that.", finish="refusal")]) as opened:
         last = run(opened.model, streamed=streamed)
 
