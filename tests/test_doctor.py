@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -69,7 +70,7 @@ def kind(received: Received) -> str:
         return "plain"
     if "temperature" in received.json():
         return "warm"
-    return "tool" if "call the tool" in received.messages[0]["content"] else "alone"
+    return "tool" if "Use the tool" in received.messages[0]["content"] else "alone"
 
 
 @contextmanager
@@ -307,6 +308,14 @@ def test_a_result_that_is_not_used():
     assert "6912 is not in the answer 'It is 7000.'" in made["tools"].text
 
 
+def test_a_result_that_brings_the_same_call():
+    """A model that goes on calling is told apart from one that answers wrongly."""
+    made = examined(but(result=calls("add", a=1234, b=5678)))
+
+    assert made["tools"].status == PROBLEM
+    assert "asks for a call again" in made["tools"].text
+
+
 def test_a_result_that_is_refused():
     """The call worked; the history with its result did not."""
     made = examined(but(result=Raw({"error": {"message": "unexpected role tool"}}, 400)))
@@ -453,6 +462,16 @@ def test_no_piece_of_a_key_is_shown(tmp_path, monkeypatch, capsys):
     assert "present, from OPENAI_API_KEY" in shown
     assert "401" in shown
     assert not any(KEY[at : at + 8] in shown for at in range(len(KEY) - 7))
+
+
+def test_a_key_that_a_function_tells_is_hidden(monkeypatch):
+    """Also a key that only the user's own code has read."""
+    monkeypatch.setenv("MISTRAL_API_KEY", KEY[::-1])
+
+    def model(request):
+        raise ValueError(f"no luck with {os.environ['MISTRAL_API_KEY']}")
+
+    assert found(model)["reachable"].text == "the model raised ValueError: no luck with [hidden]"
 
 
 def test_a_check_hides_and_bounds_what_it_is_given():

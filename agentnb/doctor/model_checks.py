@@ -33,7 +33,7 @@ from agentnb.tools.tool import to_tool
 
 SUM = 6912
 QUESTION = "What is 1234 + 5678?"
-TOLD = "You can't calculate. For every sum call the tool add, then answer with its result."
+TOLD = "Use the tool add to calculate. When its result is there, answer with it."
 UNTOLD = system_text("", NO_REPEATS, LANGUAGE)
 """What an agent without a prompt of its own sends."""
 COUNT = "Count from 1 to 10 in digits, with a space between."
@@ -177,6 +177,9 @@ async def tools(model: Model, first: ModelReply) -> Check:
     second = await asked(model, await _with_results(first))
     if not isinstance(second, ModelReply):
         return _failed("tools", second, "The call worked; sending its result did not.")
+    if second.calls:
+        text = f"add was called and its result {SUM} sent, but the model asks for a call again instead of answering"
+        return Check("tools", PROBLEM, text, "Take a stronger model, or show it worked examples: Agent(examples=...).")
     if str(SUM) not in re.sub(r"[\s.,_'’]", "", second.text):
         text = f"add was called, but its result {SUM} is not in the answer {second.text[:200]!r}"
         return Check("tools", PROBLEM, text, "Take a stronger model.")

@@ -9,7 +9,7 @@ from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 
-from agentnb import __version__, settings
+from agentnb import settings
 from agentnb.doctor.check import OK, PROBLEM, SKIPPED, Check
 from agentnb.errors import AgentnbError, SettingsError
 from agentnb.models import weights
@@ -33,7 +33,7 @@ INSTALL = f'{Path(sys.executable).name} -m pip install "agentnb-jupyter[local]"'
 
 def set_up_checks() -> Iterator[Check]:
     """Versions, then settings, then weights."""
-    for make in (versions, env_file, variables, numbers, embedded):
+    for make in (hide_keys, versions, env_file, variables, numbers, embedded):
         yield from _safely(make)
 
 
@@ -44,10 +44,19 @@ def _safely(make: Callable[[], Iterator[Check]]) -> Iterator[Check]:
         yield Check("settings", PROBLEM, error.message, error.remedy)
 
 
+def hide_keys() -> Iterator[Check]:
+    """No check: from here on every key that is set is hidden wherever it turns up, whoever says it."""
+    for profile in PROFILES.values():
+        for name in profile.keys:
+            settings.secret(name)
+    yield from ()
+
+
 def versions() -> Iterator[Check]:
     """What runs here."""
     found = [f"{name} {version}" for name in LIBRARIES if (version := _version(name))]
-    here = f"agentnb {__version__}, Python {platform.python_version()} on {platform.system()} {platform.machine()}"
+    own = _version("agentnb-jupyter") or "from source"
+    here = f"agentnb {own}, Python {platform.python_version()} on {platform.system()} {platform.machine()}"
     yield Check("versions", OK, ", ".join([here, *found]))
 
 
