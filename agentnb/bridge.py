@@ -18,7 +18,7 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import contextmanager
 from typing import Any, TypeVar
-from weakref import WeakSet
+from weakref import WeakSet, finalize
 
 T = TypeVar("T")
 
@@ -93,13 +93,11 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
 
 
 class _Runner:
-    """This thread's loop, closed when the thread ends."""
+    """This thread's loop, closed when the thread or the process ends."""
 
     def __init__(self) -> None:
         self.runner = asyncio.Runner(loop_factory=_our_loop)
-
-    def __del__(self) -> None:
-        self.runner.close()
+        finalize(self, self.runner.close)
 
 
 def _our_loop() -> asyncio.AbstractEventLoop:
