@@ -180,46 +180,6 @@ def test_without_a_content_type(dialect):
         assert read(dialect, bytes_of(ANSWERS[dialect](Say("So."), streamed)), streamed=streamed, kind="").text == "So."
 
 
-@dialects
-def test_many_small_deltas_cost_little(dialect):
-    """20,000 one-character deltas cost at most twice what plain line splitting and JSON parsing do."""
-    if dialect == "anthropic":
-        event: dict[str, Any] = {
-            "type": "content_block_delta",
-            "index": 0,
-            "delta": {"type": "text_delta", "text": "x"},
-        }
-        begin = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
-        end: dict[str, Any] = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}}
-    else:
-        event = {
-            "type": "response.output_text.delta",
-            "item_id": "m_1",
-            "output_index": 1,
-            "content_index": 0,
-            "delta": "x",
-        }
-        begin, end = {"type": "response.created"}, {"type": "response.completed", "response": {"output": []}}
-    data = bytes_of(stream(begin)) + bytes_of(stream(event)) * 20_000 + bytes_of(stream(end))
-    blocks = [data[at : at + 65_536] for at in range(0, len(data), 65_536)]
-
-    def plain() -> None:
-        for line in data.decode().split("\n"):
-            if line.startswith("data: "):
-                json.loads(line[6:]).get("delta")
-
-    def ours() -> None:
-        model: Any = MODELS[dialect]
-        reader = model._reader([].append)
-        reader.start("text/event-stream")
-        for block in blocks:
-            reader.feed(block)
-        assert len(reader.partial) == 20_000
-
-    pairs = [(cpu(ours), cpu(plain)) for _ in range(5)]
-    assert min(each[0] for each in pairs) < 2 * min(each[1] for each in pairs)
-
-
 def cpu(work: Any) -> float:
     """CPU seconds of one run."""
     began = time.process_time()

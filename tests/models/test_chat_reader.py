@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
@@ -422,36 +421,6 @@ def test_pieces_are_told_in_order():
         deltas=deltas,
     )
     assert deltas == [Delta("reasoning", "hm"), Delta("text", "so"), Delta("call", "f")]
-
-
-def test_many_small_deltas_cost_little():
-    """20,000 one-character deltas cost at most twice what plain line splitting and JSON parsing do."""
-    frame = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1700000000, "model": "mock-1"}
-    chunk = {**frame, "choices": [{"index": 0, "delta": {"content": "x"}, "logprobs": None, "finish_reason": None}]}
-    data = events(*[json.dumps(chunk)] * 20_000) + stream()
-    blocks = [data[at : at + 65_536] for at in range(0, len(data), 65_536)]
-
-    def plain() -> None:
-        for line in data.decode().split("\n"):
-            if line.startswith("data: ") and line != "data: [DONE]":
-                json.loads(line[6:])["choices"][0]["delta"].get("content")
-
-    def ours() -> None:
-        reader = StreamReader("POST x", [].append)
-        reader.start("text/event-stream")
-        for block in blocks:
-            reader.feed(block)
-        assert len(reader.finish().message["content"]) == 20_000
-
-    def best(work: Any) -> float:
-        times = []
-        for _ in range(5):
-            began = time.process_time()
-            work()
-            times.append(time.process_time() - began)
-        return min(times)
-
-    assert best(ours) < 2 * best(plain)
 
 
 WORDS = [

@@ -557,7 +557,7 @@ def test_plans_as_text(row):
 
     assert last.answer == "3"
     assert [each[0] for each in opened.told()[1]] == ["system", "user", "assistant", "user"]
-    assert opened.told()[1][-2:] == [("assistant", plan), ("user", "Result of add:\n3")]
+    assert opened.told()[1][-2:] == [("assistant", plan), ("user", 'Result of add({"a": 1, "b": 2}):\n3')]
 
 
 @every

@@ -156,36 +156,6 @@ def test_a_stream_in_one_piece(dialect):
     assert "".join(delta.text for delta in deltas if delta.kind == "text") == expected.text
 
 
-@dialects
-def test_many_small_deltas_cost_little(dialect):
-    """20,000 one-character deltas cost at most twice what plain line splitting and JSON parsing do."""
-    if dialect == "gemini":
-        piece: Any = {"candidates": [{"content": {"role": "model", "parts": [{"text": "x"}]}, "index": 0}]}
-        counts = {"promptTokenCount": 5, "candidatesTokenCount": 9, "totalTokenCount": 14}
-        usage = {**counts, "promptTokensDetails": [{"modality": "TEXT", "tokenCount": 5}]}
-        more: Any = {"usageMetadata": usage, "modelVersion": "gemini-3-flash", "responseId": "4uYXaeDsB"}
-    else:
-        piece = {"message": {"role": "assistant", "content": "x"}}
-        more = {"model": "llama-nb", "created_at": "2026-11-30T08:00:00.000000Z", "done": False}
-    data = bytes_of(FRAMES[dialect](piece | more)) * 20_000
-    blocks = [data[at : at + 65_536] for at in range(0, len(data), 65_536)]
-
-    def plain() -> None:
-        for line in data.decode().split("\n"):
-            if line:
-                json.loads(line.removeprefix("data: ")).get("x")
-
-    def ours() -> None:
-        reader = MODELS[dialect]._reader(lambda delta: None)
-        reader.start(TYPES[dialect])
-        for block in blocks:
-            reader.feed(block)
-        assert len(reader.partial) == 20_000
-
-    times = [(seconds(plain), seconds(ours)) for _ in range(7)]
-    assert min(each for _, each in times) < 2 * min(each for each, _ in times)
-
-
 def seconds(work: Any) -> float:
     """CPU seconds of one run."""
     began = time.process_time()
