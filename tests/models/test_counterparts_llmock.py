@@ -50,7 +50,7 @@ ANSWER = {
     "rate limit, no wait named": Fail(429),
     "two in a row": Fail(503, times=2),
     **{f"status {status}": Fail(status) for status in (408, 500, 502, 503, 504, 529)},
-    "no answer": Delay(1.5),
+    "no answer": Delay(2.0),
 }
 """Faults of any answer."""
 STREAM = {
@@ -91,12 +91,18 @@ def server(started: Any) -> Any:
     return started
 
 
-def model_of(server: Any, dialect: str, longest: float = 0.1) -> Model:
-    """Our client of llmock; a wait between tries is real, but at most this long."""
+def model_of(server: Any, dialect: str, longest: float = 0.1, fault: Any = None) -> Model:
+    """Our client of llmock; a wait between tries is real, but at most this long. It is impatient with silence alone."""
     kind, path = DIALECTS[dialect]
-    model: Any = kind("any-model", server.url + path, "key", timeouts=Timeouts(read=0.7, gap=0.7))
+    patience = 1.0 if is_silence(fault) else 30.0
+    model: Any = kind("any-model", server.url + path, "key", timeouts=Timeouts(read=patience, gap=patience))
     model.transport = replace(model.transport, sleep=lambda seconds: asyncio.sleep(min(seconds, longest)))
     return model
+
+
+def is_silence(fault: Any) -> bool:
+    """Whether only a time-out ends this fault."""
+    return isinstance(fault, Delay | SlowFirstToken) or getattr(fault, "kind", "") == "stall"
 
 
 def ask(model: Model, streamed: bool) -> tuple[ModelReply, str]:
@@ -131,7 +137,7 @@ def survive(server: Any, dialect: str, name: str, fault: Any, streamed: bool) ->
     """Ask once through this fault: the reply is right, once, and the retry is on it."""
     server.state.scenarios.add(fault, SAYS)
     with tried(f"{dialect}, {ways(streamed)}: {name}"):
-        reply, seen = ask(model_of(server, dialect), streamed)
+        reply, seen = ask(model_of(server, dialect, fault=fault), streamed)
 
         assert (reply.text, seen, reply.finish) == (TEXT, TEXT, "stop")
         assert [note.split()[0] for note in reply.notes] == ["waiting"] * fault.times
@@ -248,7 +254,7 @@ def test_llmock_finds_nothing_to_blame(server, dialect):
     ]
     for fault in faults:
         server.state.scenarios.add(fault, SAYS)
-        ask(model_of(server, dialect, 10.0), True)
+        ask(model_of(server, dialect, 10.0, fault), True)
         server.state.scenarios.clear()
 
     verdict = judge(server.state.journal.records(wait=2.0))
