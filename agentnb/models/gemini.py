@@ -21,9 +21,10 @@ from agentnb.models.chat_assembly import word
 from agentnb.models.chat_completions import _LOCAL_TIMEOUTS, _key_header
 from agentnb.models.chat_wire import encode_strictly
 from agentnb.models.endpoint import Endpoint
-from agentnb.models.gemini_assembly import GeminiReader, parts_in
+from agentnb.models.gemini_assembly import GeminiReader, candidate_in, parts_in
 from agentnb.models.gemini_parameters import wire_parameters
 from agentnb.models.gemini_reply import (
+    UNSIGNED,
     broken_call,
     calls_in,
     finish_of,
@@ -158,8 +159,7 @@ class GeminiModel:
         """Leave out what the server refuses, add what it misses; in words, or None when nothing can be changed."""
         with_tools = bool(request.specs)
         if not self._encoding.signs and error.names("thought_signature", "thoughtSignature", "thought signature"):
-            self._encoding = replace(self._encoding, signs=True)
-            return "asked again with a signature that stands for any: another model made some of the calls"
+            return self._sign()
         if request.schema is not None and with_tools not in self._without_schema and error.names(*_FORMAT_FIELDS):
             self._without_schema |= {with_tools}
             return "asked again without the schema: the server does not take it" + (" beside tools" * with_tools)
@@ -168,7 +168,15 @@ class GeminiModel:
     def _unread(self, body: Body, before: Usage | None) -> str | None:
         """A call that the provider could not read is asked for once more; in words, or None when all is well."""
         broken = broken_call(body)
-        return f"{ASKED_AGAIN} {broken[:120]!r}" if broken and before is None else None
+        if not broken or before is not None:
+            return None
+        if candidate_in(body).get("finishReason") == UNSIGNED and not self._encoding.signs:
+            return self._sign()
+        return f"{ASKED_AGAIN} {broken[:120]!r}"
+
+    def _sign(self) -> str:
+        self._encoding = replace(self._encoding, signs=True)
+        return "asked again with a signature that stands for any: another model made some of the calls"
 
     # ── the reply ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -190,7 +198,7 @@ class GeminiModel:
         if broken := broken_call(body):
             raise unreadable(
                 self.transport.endpoint.target,
-                "with a call that the provider itself could not read",
+                "with a call that the provider itself could not take",
                 broken,
                 remedy="Ask again, or in other words; simpler parameters of the tools help.",
             )

@@ -94,10 +94,16 @@ def _fit_config(found: dict[str, Any], config: dict[str, Any]) -> None:
     if isinstance(config.get("stopSequences"), str):
         config["stopSequences"] = [config["stopSequences"]]
     if "reasoning_effort" in found:
-        level = {"thinkingLevel": found.pop("reasoning_effort")}
-        config["thinkingConfig"] = {**level, **(config.get("thinkingConfig") or {})}
+        thinking = _thinking(found.pop("reasoning_effort"))
+        config["thinkingConfig"] = {**thinking, **(config.get("thinkingConfig") or {})}
     given = found.pop("generationConfig", None)
     config.update(given if isinstance(given, Mapping) else {})
+
+
+def _thinking(effort: Any) -> dict[str, Any]:
+    if effort == "none":
+        return {"thinkingBudget": 0}
+    return {"thinkingLevel": effort.upper() if isinstance(effort, str) else effort}
 
 
 def _fit_format(found: dict[str, Any], config: dict[str, Any], schema: Mapping[str, Any] | None) -> None:

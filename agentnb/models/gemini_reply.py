@@ -24,7 +24,10 @@ _FINISHES = {
     "IMAGE_RECITATION": "content_filter",
     "MODEL_ARMOR": "content_filter",
 }
-_BROKEN = frozenset({"MALFORMED_FUNCTION_CALL", "MALFORMED_RESPONSE", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS"})
+UNSIGNED = "MISSING_THOUGHT_SIGNATURE"
+_BROKEN = frozenset(
+    {"MALFORMED_FUNCTION_CALL", "MALFORMED_RESPONSE", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", UNSIGNED}
+)
 
 
 def text_in(body: Mapping[str, Any]) -> str:
@@ -71,7 +74,7 @@ def refusal_in(body: Mapping[str, Any]) -> str | None:
 
 
 def broken_call(body: Mapping[str, Any]) -> str:
-    """What is wrong with a call that the provider itself could not read; "" when nothing is."""
+    """What is wrong with a call that the provider itself could not take; "" when nothing is."""
     candidate = candidate_in(body)
     said = word(candidate.get("finishReason"))
     if said not in _BROKEN:

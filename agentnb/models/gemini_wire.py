@@ -103,7 +103,7 @@ def _own_call(theirs: Any, call: ToolCall) -> dict[str, Any]:
 
 
 def _result(message: Message) -> dict[str, Any]:
-    response = {"output": message.content or "(empty)"}
+    response = {"error" if message.failed else "output": message.content or "(empty)"}
     return {"functionResponse": {**_id(message.call_id or ""), "name": _name(message.name), "response": response}}
 
 

@@ -97,7 +97,8 @@ def _answer(result: Mapping[str, Any], id: str, waiting: list[str], content: str
     """A result; one without an id answers the first call that still waits."""
     expected = waiting.pop(0)
     said = result[content]
-    return ("result", result.get(id) or expected, said["output"] if isinstance(said, Mapping) else said)
+    text = next(iter(said.values())) if isinstance(said, Mapping) else said  # {"output": text} or {"error": text}
+    return ("result", result.get(id) or expected, text)
 
 
 # ── Ollama ───────────────────────────────────────────────────────────────────────────────────────────────────────────

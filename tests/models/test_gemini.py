@@ -106,6 +106,14 @@ def test_empty_texts_are_left_out():
     assert "systemInstruction" not in body(Message("system", ""), "hi")
 
 
+def test_a_failed_call():
+    """Its result is told as an error."""
+    failed = Message("tool", "no such city", call_id="c2", name="sub", failed=True)
+    answers = body("hi", CALL, RESULTS[0], failed)["contents"][2]["parts"]
+
+    assert [part["functionResponse"]["response"] for part in answers] == [{"output": "1"}, {"error": "no such city"}]
+
+
 def test_names_and_ids_that_no_server_takes():
     """They are made legal, alike in a call and in its result."""
     odd = Message("assistant", None, (ToolCall("c 1|é", "add it!", "[1]"), ToolCall("c2", "")))
@@ -128,7 +136,8 @@ def test_names_and_ids_that_no_server_takes():
         ({"max_completion_tokens": 7}, {"generationConfig": {"maxOutputTokens": 7}}),
         ({"stop": "END"}, {"generationConfig": {"stopSequences": ["END"]}}),
         ({"stop": ["A", "B"]}, {"generationConfig": {"stopSequences": ["A", "B"]}}),
-        ({"reasoning_effort": "low"}, {"generationConfig": {"thinkingConfig": {"thinkingLevel": "low"}}}),
+        ({"reasoning_effort": "low"}, {"generationConfig": {"thinkingConfig": {"thinkingLevel": "LOW"}}}),
+        ({"reasoning_effort": "none"}, {"generationConfig": {"thinkingConfig": {"thinkingBudget": 0}}}),
         (
             {"thinkingConfig": {"includeThoughts": True}},
             {"generationConfig": {"thinkingConfig": {"includeThoughts": True}}},
@@ -292,13 +301,20 @@ def test_another_models_parts_are_rebuilt():
     assert body("hi", foreign)["contents"][1] == {"role": "model", "parts": [{"text": "So."}]}
 
 
-def test_a_missing_signature():
+def missing(as_finish_reason: bool) -> Raw:
+    """How a server says that a signature is missing."""
+    if as_finish_reason:
+        return Raw({"candidates": [{"finishReason": "MISSING_THOUGHT_SIGNATURE"}]})
+    faults = json.loads((WIRE / "errors.json").read_text("utf-8"))
+    fault = next(each for each in faults if each["name"] == "gemini_error_list")
+    return Raw(fault["body"], fault["status"])
+
+
+@pytest.mark.parametrize("as_finish_reason", [False, True])
+def test_a_missing_signature(as_finish_reason):
     """Calls that another model made get the signature that stands for any, once the server misses it; remembered."""
-    fault = next(
-        each for each in json.loads((WIRE / "errors.json").read_text("utf-8")) if each["name"] == "gemini_error_list"
-    )
     asked = request("hi", CALL, *RESULTS)
-    with ROW.open([Raw(fault["body"], fault["status"]), ANSWER, ANSWER]) as opened:
+    with ROW.open([missing(as_finish_reason), ANSWER, ANSWER]) as opened:
         first, second = (ask(opened.model, asked) for _ in range(2))
 
     signatures = [

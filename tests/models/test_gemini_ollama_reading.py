@@ -95,6 +95,14 @@ def test_a_stream_without_its_end(dialect, kept):
     assert (error.value.kind, error.value.retryable) == ("connection", True)
 
 
+def test_only_a_finish_reason_completes_a_stream():
+    """Other fields of a candidate may come early."""
+    chunk = {"content": {"parts": [{"text": "It is"}]}, "safetyRatings": [], "avgLogprobs": -0.1, "index": 0}
+    with pytest.raises(ModelError) as error:
+        read("gemini", bytes_of(events({"candidates": [chunk], "usageMetadata": {}})), streamed=True)
+    assert error.value.kind == "connection"
+
+
 @dialects
 def test_line_ends(dialect):
     """CRLF and a missing last line end change nothing; nor do the line separators of Unicode inside a text."""
