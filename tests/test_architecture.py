@@ -89,6 +89,7 @@ def test_event_loops_are_made_in_one_place():
     assert used <= {"bridge.py", "server.py"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_files_and_functions_can_be_read(path):
     """No file has more than 500 lines, no function more than 60."""

@@ -54,6 +54,7 @@ def bytes_of(answer: Raw) -> bytes:
     return b"".join(answer.pieces) if answer.pieces is not None else json.dumps(answer.body).encode()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.name)
 def test_golden_answers(path):
     """Each recorded answer is read as written down beside it, in one piece, byte by byte and cut in two anywhere."""
@@ -91,6 +92,7 @@ CALLS = st.lists(st.tuples(st.uuids().map(str), TEXTS, ARGUMENTS), max_size=3).m
 SAYS = st.builds(Say, TEXTS, CALLS, TEXTS, st.sampled_from(["stop", "length"]), st.none() | st.just((5, 3)))
 
 
+@pytest.mark.slow
 @dialects
 @given(say=SAYS, data=st.data())
 def test_whole_and_streamed_answers_are_read_alike(dialect, say, data):
@@ -221,6 +223,7 @@ ANYTHING = st.recursive(
 )
 
 
+@pytest.mark.slow
 @dialects
 @given(bodies=st.lists(ANYTHING, min_size=1, max_size=5))
 def test_odd_answers_never_break_the_reader(dialect, bodies):
@@ -232,6 +235,7 @@ def test_odd_answers_never_break_the_reader(dialect, bodies):
         read(dialect, b"".join(b"data: %s\n\n" % json.dumps(each).encode() for each in (*bodies, *ends)), streamed=True)
 
 
+@pytest.mark.slow
 @dialects
 @given(blocks=st.lists(st.dictionaries(st.sampled_from(WORDS), ANYTHING, max_size=5), max_size=4))
 def test_odd_blocks_and_items_never_break_the_reply(dialect, blocks):

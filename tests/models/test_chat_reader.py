@@ -63,6 +63,7 @@ def called(reply: ModelReply) -> list[tuple[str, str]]:
     return [(call.name, call.arguments) for call in reply.calls]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ANSWERS, ids=lambda path: path.name)
 def test_golden_answers(path):
     """Each recorded answer is read as written down beside it, in one piece, byte by byte and cut in two anywhere."""

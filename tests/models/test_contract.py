@@ -672,6 +672,7 @@ def test_error_statuses(row, status, kind, requests):
     assert len(opened.server.requests) == requests
 
 
+@pytest.mark.slow
 @over_http
 def test_a_stream_that_ends_early(row):
     """Wherever it is cut, the half answer is taken back and asked for anew; nothing is shown twice."""
@@ -725,6 +726,7 @@ def test_an_error_with_status_200(row, streamed):
     assert len(opened.server.requests) == 3
 
 
+@pytest.mark.slow
 @over_http
 def test_a_cancelled_call(row):
     """Cancelled in the middle of a stream, the model answers the next call as ever."""

@@ -191,6 +191,7 @@ def question() -> list[Any]:
 # ── what they must read ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 @every_sdk
 @both_ways
 def test_the_sdk_reads_all_of_a_reply(sdk, streamed):
@@ -223,6 +224,7 @@ def test_a_tool_round_trip(sdk, streamed):
     assert server.requests[1].tools == [{"type": "function", "function": {"name": "add", "parameters": PARAMETERS}}]
 
 
+@pytest.mark.slow
 @every_sdk
 @both_ways
 @pytest.mark.parametrize("text", ["", "x", "one\u2028line\x85and\x0banother", "data: [DONE]\n\n", '"}]}'])
@@ -270,6 +272,7 @@ ERRORS = {
 """Kind of a ModelError in the script to the class that both SDKs raise."""
 
 
+@pytest.mark.slow
 @every_sdk
 @both_ways
 @pytest.mark.parametrize("kind", ERRORS)

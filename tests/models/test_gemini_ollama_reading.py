@@ -69,6 +69,7 @@ CALLS = st.lists(st.tuples(st.none() | st.uuids().map(str), TEXTS, ARGUMENTS), m
 SAYS = st.builds(Say, TEXTS, CALLS, TEXTS, st.sampled_from(["stop", "length", "refusal"]), st.none() | st.just((5, 3)))
 
 
+@pytest.mark.slow
 @dialects
 @given(say=SAYS, data=st.data())
 def test_whole_and_streamed_answers_are_read_alike(dialect, say, data):
@@ -182,6 +183,7 @@ ANYTHING = st.recursive(
 )
 
 
+@pytest.mark.slow
 @dialects
 @given(bodies=st.lists(ANYTHING, min_size=1, max_size=5))
 def test_odd_answers_never_break_the_reader(dialect, bodies):
@@ -193,6 +195,7 @@ def test_odd_answers_never_break_the_reader(dialect, bodies):
         read(dialect, bytes_of(FRAMES[dialect](*bodies, end)), streamed=True)
 
 
+@pytest.mark.slow
 @dialects
 @given(inner=st.lists(st.dictionaries(st.sampled_from(WORDS), ANYTHING, max_size=5), max_size=4))
 def test_odd_parts_never_break_the_reply(dialect, inner):

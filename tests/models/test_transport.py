@@ -372,6 +372,7 @@ def test_a_connection_is_used_again():
     assert server.connections == 4
 
 
+@pytest.mark.slow
 def test_one_model_serves_many_loops_and_threads():
     """Each loop has its own clients; nothing warns when loops end."""
     with ScriptedServer(lambda received: "fine") as server:
@@ -435,6 +436,7 @@ def test_a_kept_connection_that_dies_under_the_request():
     assert reply.notes[0].startswith("waiting 0 s: connection failed")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("streamed", [False, True])
 def test_a_cancelled_call_ends_at_once(streamed):
     """Before the answer, or in the middle of a stream; the connection is closed, the model works on."""

@@ -100,6 +100,7 @@ def test_a_step_gets_an_eighth_of_what_is_left():
     assert Budget(2_000_000).step == 30_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("steps", "content"),
     [
@@ -137,6 +138,7 @@ def huge() -> State:
     return state
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", [1_000, 2_000, 5_000, 30_000])
 def test_a_step_keeps_its_limit(huge, limit):
     """Text, arguments, result, traceback, notes and names of 5 MB each fit into any limit."""

@@ -148,6 +148,7 @@ def check(block: Block) -> Seen:
     return seen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("payload", PAYLOADS)
 def test_no_payload_is_live(payload):
     """In goal, answer, reasoning, tool name, arguments, result, error, note, traceback: text, nothing else."""

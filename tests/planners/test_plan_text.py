@@ -283,6 +283,7 @@ fences = st.sampled_from([("", ""), ("```json\n", "\n```"), ("````\n", "\n````")
 styles = st.sampled_from([{}, {"indent": 2}, {"ensure_ascii": False}, {"separators": (",", ":")}])
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.text(), values, max_size=4), st.text(), prose, prose, fences, styles)
 def test_any_plan_is_found_unchanged(arguments, reasoning, before, after, fence, style):
     """Any plan, in any fence and prose, comes out as it was put in, and is not repaired."""
@@ -293,6 +294,7 @@ def test_any_plan_is_found_unchanged(arguments, reasoning, before, after, fence,
     assert not seen.repaired
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.text(), values, max_size=4))
 def test_any_python_dict_is_found_unchanged(arguments):
     """The same written as Python writes it, where its escapes are JSON's; where they are not, nothing is invented."""
@@ -313,6 +315,7 @@ def test_reading_never_raises(marks, text):
         assert seen.text.encode() is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "piece", ['{"a":1} ', "{'a':1} ", "{'a':x} ", "{", "{{'", "`", "``` ", "<think>a</think>", "\\", "</think>"]
 )

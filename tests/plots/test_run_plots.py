@@ -104,6 +104,7 @@ def test_tools_are_counted():
     assert tool_counts(RUN) == {"get_weather": 2}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("run", "kind"),
     [
@@ -153,6 +154,7 @@ def test_the_figure_is_made_once_and_apart_from_pyplot():
     assert figure.canvas.manager is None
 
 
+@pytest.mark.slow
 def test_matplotlib_is_loaded_on_first_use():
     """Rows and text need no matplotlib; neither brings pyplot along."""
     code = (
@@ -165,6 +167,7 @@ def test_matplotlib_is_loaded_on_first_use():
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "start"), [("a.png", PNG), ("a.SVG", b"<?xml"), ("a.pdf", b"%PDF")])
 def test_saving(tmp_path, name, start):
     """The end of the name says the kind; the file tells no date."""
@@ -208,6 +211,7 @@ def contrast(one, other) -> float:
     return (high + 0.05) / (low + 0.05)
 
 
+@pytest.mark.slow
 def test_labels_are_taken_as_they_are():
     """Dollars are no formula, Chinese has no empty boxes, and what no font has is a question mark; nothing warns."""
     runs = [run_of(Usage(1, 1), Usage(2, 2), tool="天气_$x^2$"), RUN]

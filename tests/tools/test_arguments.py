@@ -364,6 +364,7 @@ EVERY = tool(every)
 BRIEFLY = settings(max_examples=50, deadline=None)
 
 
+@pytest.mark.slow
 @given(st.dictionaries(names, json_values) | json_values)
 @BRIEFLY
 def test_casting_raises_nothing_but_its_own_error(value):

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from typing import Any
 
+import pytest
+
 from agentnb.tools.tool import Tool, to_tool
 
 
@@ -85,6 +87,7 @@ print(calculator.version)
 """
 
 
+@pytest.mark.slow
 def test_hashes_last():
     """Other processes with other hash seeds give the same versions."""
     told = {
