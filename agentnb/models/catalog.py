@@ -163,7 +163,23 @@ def _key(names: tuple[str, ...], address: str, given: str | Secret | None, local
 
 def _headers(profile: Profile) -> dict[str, Secret]:
     found = {header: settings.secret(name) for header, name in profile.header_settings.items()}
-    return {header: value for header, value in found.items() if value is not None}
+    return {**_custom_headers(profile), **{header: value for header, value in found.items() if value is not None}}
+
+
+def _custom_headers(profile: Profile) -> dict[str, Secret]:
+    """The "Name: value" lines of the provider's variable; the values may be secrets.
+
+    Raises:
+        SettingsError: A line has no colon.
+    """
+    found = {}
+    for line in (settings.get(profile.custom_headers) or "").splitlines() if profile.custom_headers else ():
+        name, colon, value = line.partition(":")
+        if line.strip() and not (colon and name.strip()):
+            raise SettingsError(f"a line of {profile.custom_headers} has no name", remedy="Write lines: Name: value")
+        if line.strip():
+            found[name.strip().lower()] = Secret(value.strip())
+    return found
 
 
 def _embedded(path: str | None) -> Model:

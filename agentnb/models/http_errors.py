@@ -152,7 +152,7 @@ def _kind(status: int, fault: Fault) -> str:
         return "refused"
     if "tool_use_failed" in words:
         return "reply"
-    if status in (401, 403):
+    if status in (401, 403) or "api_key_invalid" in words:
         return "auth"
     if status == 429:
         return "rate_limit"
@@ -216,6 +216,9 @@ def _from_json(value: Any) -> Fault:
     code = _text(inner.get("code"))
     if isinstance(details, Mapping):
         code = _text(details.get("error_code")) or code
+    elif isinstance(details, list):  # Gemini: a wrong key is a 400 whose details say API_KEY_INVALID
+        reasons = [_text(each.get("reason")) for each in details if isinstance(each, Mapping)]
+        code = next(filter(None, reasons), code)
     return Fault(
         _message(inner),
         code,

@@ -27,6 +27,8 @@ class Profile:
     """A variable that overrides the base URL."""
     header_settings: Mapping[str, str] = field(default_factory=dict)
     """Header name to the variable that holds its value; sent when it is set."""
+    custom_headers: str = ""
+    """A variable with more headers, one "Name: value" a line."""
     local: bool = False
     """Runs on the user's machine: slow to start, needs no key."""
     renames: Mapping[str, str] = field(default_factory=dict)
@@ -60,6 +62,7 @@ PROFILES: Mapping[str, Profile] = {
             "https://api.openai.com/v1",
             ("OPENAI_API_KEY",),
             url_setting="OPENAI_BASE_URL",
+            custom_headers="OPENAI_CUSTOM_HEADERS",
             header_settings={"openai-organization": "OPENAI_ORG_ID", "openai-project": "OPENAI_PROJECT_ID"},
             renames={"max_tokens": "max_completion_tokens"},
             think_tags=False,
@@ -71,6 +74,7 @@ PROFILES: Mapping[str, Profile] = {
             ("OPENAI_API_KEY",),
             dialect="responses",
             url_setting="OPENAI_BASE_URL",
+            custom_headers="OPENAI_CUSTOM_HEADERS",
             header_settings={"openai-organization": "OPENAI_ORG_ID", "openai-project": "OPENAI_PROJECT_ID"},
             think_tags=False,
             prices="openai",
@@ -82,6 +86,7 @@ PROFILES: Mapping[str, Profile] = {
             dialect="anthropic",
             key_header="x-api-key",
             url_setting="ANTHROPIC_BASE_URL",
+            custom_headers="ANTHROPIC_CUSTOM_HEADERS",
             think_tags=False,
             prices="anthropic",
         ),

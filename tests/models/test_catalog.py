@@ -56,6 +56,19 @@ def test_every_provider_of_the_table(profile, monkeypatch):
     assert profile.local or value.reveal() == sent
 
 
+def test_custom_headers_from_the_environment(monkeypatch):
+    """One "Name: value" a line; the values are hidden like keys, a line without a name is an error."""
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    monkeypatch.setenv("ANTHROPIC_CUSTOM_HEADERS", "X-Team: blue-team-0123\n\nX-Route: a:b")
+    headers = resolve("anthropic:some-model").transport.endpoint.headers
+
+    assert [headers[name].reveal() for name in ("x-team", "x-route")] == ["blue-team-0123", "a:b"]
+    assert "blue-team" not in repr(headers)
+    monkeypatch.setenv("ANTHROPIC_CUSTOM_HEADERS", "nonsense")
+    with pytest.raises(SettingsError, match="ANTHROPIC_CUSTOM_HEADERS"):
+        resolve("anthropic:some-model")
+
+
 def test_an_unknown_provider():
     """The error lists the known ones, and the near one."""
     with pytest.raises(SettingsError) as error:

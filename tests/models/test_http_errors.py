@@ -138,3 +138,12 @@ def test_a_key_in_the_servers_words_is_covered():
     assert "Incorrect API key provided: [hidden]" in texts[0]
     for at in range(len(KEY) - 7):
         assert not any(KEY[at : at + 8] in text for text in texts)
+
+
+def test_geminis_word_for_a_wrong_key():
+    """It comes as a 400 whose details name the reason."""
+    details = [{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID"}]
+    body = {"error": {"code": 400, "message": "API key not valid.", "status": "INVALID_ARGUMENT", "details": details}}
+    error = status_error("POST x", 400, {}, json.dumps(body).encode(), "")
+
+    assert (error.kind, error.retryable) == ("auth", False)
