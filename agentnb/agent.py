@@ -19,7 +19,7 @@ from typing import Any
 
 from agentnb import bridge, settings
 from agentnb.core.limits import Limits
-from agentnb.core.middleware import StateMade
+from agentnb.core.middleware import StateMade, is_middleware
 from agentnb.core.planner import Planner
 from agentnb.core.runtime import Runtime
 from agentnb.core.state import State
@@ -59,7 +59,7 @@ class Agent:
         put = object.__setattr__
         put(self, "tools", tools)
         put(self, "limits", self.limits or _default_limits())
-        put(self, "middleware", tuple(self.middleware))
+        put(self, "middleware", tuple(map(_listening, self.middleware)))
         put(self, "_model", to_model(self.model))
         put(self, "_planner", _planner(self.planner) if self.output is None else _typed(self.planner, self.output))
         put(self, "_instructions", self._instruct(tools))
@@ -83,13 +83,17 @@ class Agent:
 
         Raises:
             AgentInterrupted: A person interrupted; its `state` goes on with `agent.run(error.state)`.
-            AgentnbError: A setting or a recording makes the run impossible.
+            AgentnbError: A setting or a recording makes the run impossible; the run so far is its `state`, as it is
+                for any error of a planner or a middleware.
         """
         kept = _Kept(_as_state(start))
         try:
             return bridge.run_sync(self._follow(kept, limits))
         except (KeyboardInterrupt, asyncio.CancelledError) as error:
             raise AgentInterrupted(_interrupted(kept.state), kept.state) from error
+        except Exception as error:
+            error.state = kept.state  # type: ignore[attr-defined]
+            raise
 
     async def arun(self, start: str | State, *, limits: Limits | None = None) -> State:
         """The same as `run`, awaited.
@@ -105,7 +109,13 @@ class Agent:
             raise
 
     def steps(self, start: str | State, *, limits: Limits | None = None) -> Iterator[State]:
-        """Each State as it is made, from a plan, a tool's answer or a stop. To leave early is to stop the run."""
+        """Each State as it is made, from a plan, a tool's answer or a stop. To leave early is to stop the run.
+
+        Calls that had begun when the caller left are not in the State in hand: going on from it starts them again.
+
+        Raises:
+            AgentInterrupted: A person interrupted; the last State came before it.
+        """
         return bridge.iterate(self.states(start, limits=limits))
 
     async def states(
@@ -129,7 +139,9 @@ class Agent:
     @property
     def id(self) -> str:
         """A short fingerprint of everything that decides what is sent: equal agents have equal ids."""
-        parts = [self.name, self._model.name, self.planner, self._instructions, [tool.spec for tool in self.tools]]  # type: ignore[attr-defined]
+        tools = [(tool.spec.name, tool.spec.version.rpartition("·")[2]) for tool in self.tools]
+        planner = self.planner if isinstance(self.planner, str) else type(self.planner).__name__
+        parts = [self.name, self._model.name, planner, self._instructions, tools]  # type: ignore[attr-defined]
         if self.output is not None:
             parts.append(self._planner.output.schema)  # type: ignore[attr-defined]
         return hashlib.blake2b(repr(parts).encode("utf-8", "replace"), digest_size=6).hexdigest()
@@ -178,7 +190,7 @@ def _as_state(start: str | State) -> State:
 
 
 def _planner(planner: str | Planner) -> Planner:
-    if not isinstance(planner, str):
+    if callable(getattr(planner, "plan", None)) and not isinstance(planner, str | type):
         return planner
     if planner == "tools":
         return ToolCallingPlanner()
@@ -194,6 +206,18 @@ def _typed(planner: str | Planner, output: Any) -> Planner:
     from agentnb.planners.typed_planner import TypedPlanner
 
     return TypedPlanner(_planner(planner), TypedAnswer(output))
+
+
+def _listening(each: Any) -> Any:
+    """A middleware or listener as it is.
+
+    Raises:
+        SettingsError: It is a class, or nothing that can be called.
+    """
+    if isinstance(each, type) or not (is_middleware(each) or callable(each)):
+        name = getattr(each, "__name__", repr(each))
+        raise SettingsError(f"middleware={name} is no middleware", layer="agent", remedy=f"Write {name}() for a class.")
+    return each
 
 
 def _default_limits() -> Limits:
@@ -225,7 +249,8 @@ def debug_line(event: Any) -> None:
     asked = ", ".join(call.name for call in state.calls) if state.kind == "plan" else ""
     tokens = "tokens unknown" if state.usage.total is None else f"{state.usage.total} tokens"
     outcome = f"asked {asked}" if asked else str(state.stop or "asked again")
-    print(f"agentnb: round {state.counters.steps} · {state.end} messages · {outcome} · {tokens}", file=sys.stderr)
+    what = "round" if state.kind == "plan" else "ended after round"
+    print(f"agentnb: {what} {state.counters.steps} · {state.end} messages · {outcome} · {tokens}", file=sys.stderr)
 
 
 debug_line.wants_deltas = False  # type: ignore[attr-defined]

@@ -20,24 +20,25 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 from weakref import WeakSet, finalize
 
+from agentnb.errors import AgentInterrupted
+from agentnb.threads import within
+
 T = TypeVar("T")
 
 _WAKE_SECONDS = 0.2
 _END_SECONDS = 2.0
 _here = threading.local()
 _ours: WeakSet[asyncio.AbstractEventLoop] = WeakSet()
-_node: contextvars.ContextVar[Node | None] = contextvars.ContextVar("agentnb_node", default=None)
 _private_lock = threading.Lock()
 _private: asyncio.AbstractEventLoop | None = None
 
 
 class Node:
-    """One running piece of work and those started inside it, wherever their loops are: cancelled together."""
+    """One running piece of work, so that another thread can cancel it."""
 
     def __init__(self) -> None:
         self.task: asyncio.Task[Any] | None = None
         self.loop: asyncio.AbstractEventLoop | None = None
-        self.children: set[Node] = set()
 
     def cancel(self) -> None:
         """Cancel this work, from any thread; what runs inside it is cancelled as it ends."""
@@ -46,7 +47,7 @@ class Node:
 
 
 async def together(work: Coroutine[Any, Any, T], me: Node | None = None) -> T:
-    """Await `work`; when it is cancelled, every `run_sync` that was called inside it is cancelled too.
+    """Await `work`; when it is cancelled, or the tool around it given up, so is every run that began inside it.
 
     Args:
         work: Awaited in the current task.
@@ -54,21 +55,8 @@ async def together(work: Coroutine[Any, Any, T], me: Node | None = None) -> T:
     """
     me = me or Node()
     me.task, me.loop = asyncio.current_task(), asyncio.get_running_loop()
-    outer = _node.get()
-    if outer is not None:
-        outer.children.add(me)
-    token = _node.set(me)
-    try:
-        with woken():
-            return await work
-    except asyncio.CancelledError:
-        for child in tuple(me.children):
-            child.cancel()
-        raise
-    finally:
-        _node.reset(token)
-        if outer is not None:
-            outer.children.discard(me)
+    with within(me.cancel), woken():
+        return await work
 
 
 def run_sync(work: Coroutine[Any, Any, T]) -> T:
@@ -195,9 +183,12 @@ async def _wake() -> None:
 
 def iterate(made: AsyncGenerator[T, None]) -> Iterator[T]:
     """The items of an async generator as an ordinary iterator; closing it early closes the generator."""
+    item: Any = None
     try:
         while (item := run_sync(_next(made))) is not _END:
-            yield item  # type: ignore[misc]
+            yield item
+    except (KeyboardInterrupt, asyncio.CancelledError) as error:
+        raise AgentInterrupted("interrupted; the last State came before this", item) from error
     finally:
         run_sync(made.aclose())
 

@@ -175,10 +175,14 @@ def _candidates() -> Iterator[Path]:
         home = Path.home()
     except (OSError, RuntimeError):
         return
+    folders: list[Path] = []
     for folder in (here, *here.parents):
-        yield folder / ".env"
+        folders.append(folder)
         if folder == home or (folder / ".git").exists():
-            return
+            break
+    else:
+        folders = [here]  # outside both, the folders above are other people's
+    yield from (folder / ".env" for folder in folders)
 
 
 def _parse(path: Path) -> Mapping[str, str | None]:

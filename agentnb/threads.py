@@ -15,8 +15,8 @@ import io
 import threading
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
 from queue import SimpleQueue
@@ -45,8 +45,40 @@ _EXPIRED = Outcome(
     expired=True,
 )
 _idle: deque[_Worker] = deque()
+_scope: contextvars.ContextVar[set[Callable[[], None]] | None] = contextvars.ContextVar("agentnb_scope", default=None)
 in_main_thread = False
 """A function of a person holds the main thread at this moment, so only a KeyboardInterrupt can stop it."""
+
+
+@contextmanager
+def within(cancel: Callable[[], None] | None = None) -> Iterator[Callable[[], None]]:
+    """A scope for work that may start other runs inside it: given up, it takes them along.
+
+    Args:
+        cancel: Called when the scope around this one is given up, from any thread.
+
+    Yields:
+        A function that gives up everything that was begun inside and has not ended.
+    """
+    outer, mine = _scope.get(), set[Callable[[], None]]()
+
+    def give_up() -> None:
+        for each in tuple(mine):
+            each()
+
+    mark = cancel or give_up
+    if outer is not None:
+        outer.add(mark)
+    token = _scope.set(mine)
+    try:
+        yield give_up
+    except asyncio.CancelledError:
+        give_up()
+        raise
+    finally:
+        _scope.reset(token)
+        if outer is not None:
+            outer.discard(mark)
 
 
 async def run_in_thread(function: Callable[..., Any], *args: Any, timeout: float | None = None) -> Any:
@@ -82,6 +114,16 @@ async def outcome_of(
     Raises:
         asyncio.CancelledError: Our own task was cancelled; a worker thread is left behind.
     """
+    with within() as give_up:
+        outcome = await _outcome(function, args, kwargs, timeout, place)
+        if outcome.expired:
+            give_up()
+    return outcome
+
+
+async def _outcome(
+    function: Callable[..., Any], args: Any, kwargs: dict[str, Any], timeout: float | None, place: str
+) -> Outcome:
     began = time.monotonic()
     if place == "thread":
         outcome = await _outcome_in_thread(_collecting, (function, args, kwargs), timeout)

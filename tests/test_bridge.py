@@ -12,8 +12,8 @@ import time
 
 import pytest
 
-from agentnb import Agent, ScriptedModel, calls, tool
-from agentnb.errors import AgentInterrupted
+from agentnb import Agent, Limits, ScriptedModel, State, calls, tool
+from agentnb.errors import AgentInterrupted, SettingsError
 
 
 @tool
@@ -169,6 +169,67 @@ def test_an_interrupt_also_ends_the_run_inside_a_tool() -> None:
 
     assert ended.wait(2)
     assert isinstance(inner[0], AgentInterrupted)
+
+
+def test_a_tool_that_is_given_up_takes_its_agent_along() -> None:
+    """A run inside a tool ends when the tool's time is up, or that of the run around it: no model call is made unasked."""
+    asked: list[int] = []
+
+    def model(request: object) -> object:
+        asked.append(len(asked))
+        time.sleep(0.05)
+        return calls("add", a=len(asked), b=1)
+
+    @tool(timeout=0.3)
+    def ask() -> str:
+        """Ask another agent, which never ends."""
+        return str(Agent(model=model, tools=[add], limits=Limits(steps=None)).run("go"))
+
+    assert "timed out" in agent(calls("ask"), "done", tools=(ask,)).run("go").tool_results[0].content
+    _stays_the_same(asked)
+    endless = agent(calls("ask"), "done", tools=(ask.replace(timeout=None),))
+    assert endless.run("go", limits=Limits(seconds=0.3)).stop == "max_seconds"
+    _stays_the_same(asked)
+
+
+def _stays_the_same(asked: list[int]) -> None:
+    time.sleep(0.2)  # what was under way ends
+    before = len(asked)
+    time.sleep(0.3)
+    assert len(asked) == before
+
+
+def test_an_interrupt_ends_steps_with_its_last_state() -> None:
+    """The cancelled State comes first, then the interrupt that holds it."""
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    seen = []
+    with pytest.raises(AgentInterrupted) as caught:
+        for state in agent(calls("nap"), "done", tools=(nap,)).steps("sleep"):
+            seen.append(state)
+
+    assert seen[-1].stop == "cancelled"
+    assert caught.value.state is seen[-1]
+
+
+def test_an_error_of_a_middleware_brings_the_run_along() -> None:
+    """Nothing is lost when user code raises in the middle of a run."""
+
+    class Broken:
+        async def before(self, state: State) -> State:
+            if state.counters.steps:
+                raise RuntimeError("broken")
+            return state
+
+    with pytest.raises(RuntimeError, match="broken") as caught:
+        agent().replace(middleware=[Broken()]).run("1+2?")
+    assert caught.value.state.tool_results[0].content == "3"  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("given", [dict, 7])
+def test_what_is_no_middleware_is_refused(given: object) -> None:
+    """A class without brackets would be dropped in silence, and with it what it was to guard."""
+    with pytest.raises(SettingsError, match="no middleware"):
+        agent().replace(middleware=[given])
 
 
 def test_a_cancelled_arun_gives_its_state() -> None:

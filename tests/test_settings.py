@@ -69,6 +69,9 @@ def test_the_nearest_file_upwards_counts(folder, monkeypatch):
     below = folder / "project" / "notebooks"
     below.mkdir(parents=True)
     monkeypatch.chdir(below)
+    assert settings.get("OPENAI_MODEL") is None, "outside home and repository the folders above belong to others"
+
+    monkeypatch.setenv("HOME", str(folder))
     assert settings.get("OPENAI_MODEL") == "outside"
 
     (folder / "project" / ".git").mkdir()

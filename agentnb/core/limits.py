@@ -72,7 +72,7 @@ class Limits:
             if (limit := getattr(self, name)) is not None:
                 used = now.since(base, name)
                 if used is None:
-                    return reason, f"the {name} of this model are unknown, so their limit of {limit} can't be kept"
+                    return reason, f"{name} of this model: unknown, so the limit of {limit} can't be kept"
                 if used >= limit:
                     unit = "dollars" if name == "cost" else name.replace("_", " ")
                     return reason, f"stopped at the limit of {limit} {unit}"

@@ -110,7 +110,9 @@ class Runtime:
 
     async def _plan(self, state: State, base: State) -> State:
         for before in self._before:
-            state = await before(state)
+            earlier, state = state, await before(state)
+            if state.finished and state is not earlier:
+                return state
         self._listeners.tell(doors.StepStarted(state.counters.steps + 1, state))
         left, began = self._seconds_left(state, base), self.clock()
         deadline = None if left is None else asyncio.timeout(left)

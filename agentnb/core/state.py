@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agentnb.core.limits import DIGEST, RING, StopReason, round_digest
@@ -25,7 +25,7 @@ from agentnb.core.messages import Message, ToolCall, ToolResult, Usage, unique_i
 from agentnb.core.model import ModelReply, ModelRequest, Prompt
 from agentnb.core.planner import Decision
 from agentnb.errors import RunError, UsageError
-from agentnb.text import clean, shorten
+from agentnb.text import clean, mask, shorten
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +170,7 @@ class State:
         result = ToolResult(call_id, call.name, clean(content) or "null", value=value, notes=("given by a person",))
         if call in latest.open_calls:
             return latest.answered(result)
-        state = next(each for each in latest._upwards() if each.kind == "plan")
+        state = replace(next(each for each in latest._upwards() if each.kind == "plan"), approvals=latest.approvals)
         for kept in latest.results:
             if kept.call_id != call_id:
                 state = state.answered(kept)
@@ -284,7 +284,7 @@ class State:
             tokens = step.usage.total if step.usage else None
             total = None if total is None or tokens is None else total + tokens
             row = {"step": step.number, "calls": [f"{call.name}({call.arguments})" for call in step.calls]}
-            row["results"] = [shorten(result.content) for result in step.results]
+            row["results"] = [mask(shorten(result.content)) for result in step.results]
             rows.append(row | {"tokens": tokens, "cumulative_tokens": total, "seconds": round(step.seconds, 3)})
         return rows
 
@@ -311,7 +311,7 @@ class State:
 
     def __repr__(self) -> str:
         tokens = self.usage.total
-        ended = "" if self.answer is None else f" · {shorten(self.answer, 60)!r}"
+        ended = "" if self.answer is None else f" · {mask(shorten(self.answer, 60))!r}"
         told = self.stop or f"after {self.kind}"
         spent = "tokens unknown" if tokens is None else f"{tokens:,} tokens"
         return f"<State: step {self.counters.steps} · {told}{ended} · {spent}>"

@@ -126,7 +126,7 @@ def _address(profile: Profile) -> str:
         return found or profile.base_url
     raise SettingsError(
         f"{profile.url_setting} is not set: {profile.name} has no address that is the same for all",
-        remedy=f"Set it, or give base_url=, such as https://RESOURCE.openai.{profile.name}.com/openai/v1.",
+        remedy=f"Set it, such as https://RESOURCE.openai.{profile.name}.com/openai/v1.",
     )
 
 
@@ -157,7 +157,7 @@ def _key(names: tuple[str, ...], address: str, given: str | Secret | None, local
         return None
     raise SettingsError(
         f"{' or '.join(names)} is not set",
-        remedy="Put it in .env, give api_key=, or use ScriptedModel to run without a key.",
+        remedy="Put it in .env, or use ScriptedModel to run without a key.",
     )
 
 
@@ -194,5 +194,6 @@ def _unknown(provider: str) -> SettingsError:
     hint = f" Did you mean {near[0]!r}?" if near else ""
     return SettingsError(
         f"there is no provider {provider!r}",
-        remedy=f"The providers are: {', '.join(known_providers())}.{hint} For another server give base_url=.",
+        remedy=f"The providers are: {', '.join(known_providers())}.{hint} "
+        "For another server write openai:MODEL and set OPENAI_BASE_URL.",
     )

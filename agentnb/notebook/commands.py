@@ -50,8 +50,9 @@ def set_model(magics: AgentMagics, words: list[str]) -> None:
     if words:
         from agentnb.models.named import to_model
 
-        to_model(words[0])
-        magics.model = words[0]
+        model = words[0] if words[0] == "local" else magics.shell.user_ns.get(words[0], words[0])
+        to_model(model)
+        magics.model = model
     print(f"model: {magics.model or 'chosen by the environment'}")
 
 

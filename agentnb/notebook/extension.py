@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 from agentnb import errors, settings
-from agentnb.notebook.cells import await_agent_cells
+from agentnb.notebook.cells import AWAITED, await_agent_cells
 from agentnb.notebook.magics import AgentMagics
 
 
@@ -23,5 +24,5 @@ def unload(shell: Any) -> None:
     shell.input_transformers_post[:] = [
         each for each in shell.input_transformers_post if getattr(each, "__name__", "") != await_agent_cells.__name__
     ]
-    for kind, name in (("line", "agent"), ("cell", "agent"), ("cell", "tool")):
+    for kind, name in (*product(("line", "cell"), ("agent", AWAITED)), ("cell", "tool")):
         shell.magics_manager.magics[kind].pop(name, None)

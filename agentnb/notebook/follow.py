@@ -37,6 +37,8 @@ class CellRun:
         self._task: asyncio.Task[Any] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self.magics.last_agent = agent
+        if out:
+            self.magics.agents[out] = agent
         self._keep(start)
 
     def run(self) -> None:

@@ -29,9 +29,10 @@ class AgentMagics(Magics):  # type: ignore[misc]
 
     def __init__(self, shell: Any) -> None:
         super().__init__(shell)
-        self.model: str | None = None
+        self.model: Any = None
         self.last: State | None = None
         self.last_agent: Agent | None = None
+        self.agents: dict[str, Agent] = {}
 
     @magic_arguments()
     @argument("-m", "--model", help='"provider:model", "local", or a variable that holds a model')
@@ -75,11 +76,9 @@ class AgentMagics(Magics):  # type: ignore[misc]
         return CellRun(self, assemble(options, self.model, space), start, options.out, options.show)
 
     def _resumed(self, line: str) -> CellRun:
-        """`resume NAME [options]`: go on with that run, by the newest agent unless options describe another."""
-        name, *words = line.split()[1:] or [""]
-        options = parse(type(self).agent, " ".join(words))
+        """`resume NAME [options]`: go on with that run, by the agent that made it, changed by the options."""
+        name, _, words = line.strip().removeprefix("resume").strip().partition(" ")
+        options = parse(type(self).agent, words)
         start = run_named(name, self.shell.user_ns)
-        agent = self.last_agent
-        if words or agent is None:
-            agent = assemble(options, self.model, self.shell.user_ns)
+        agent = assemble(options, self.model, self.shell.user_ns, self.agents.get(name, self.last_agent))
         return CellRun(self, agent, start, options.out or name, options.show)

@@ -11,11 +11,15 @@ from agentnb.tools.tool import Tool, to_tool
 
 
 def tools_of(namespace: Mapping[str, Any]) -> tuple[Tool, ...]:
-    """Every tool that the notebook defines or imports, one for each tool name, in the order of definition."""
+    """Every tool that the notebook defines or imports, in the order of definition.
+
+    Of several variables that hold a tool of one name, the one called like the tool counts, else the last.
+    """
     found: dict[str, Tool] = {}
     for name, value in list(namespace.items()):
         if isinstance(value, Tool) and not name.startswith("_"):
-            found[value.spec.name] = value
+            own = namespace.get(value.spec.name)
+            found[value.spec.name] = own if isinstance(own, Tool) else value
     return tuple(found.values())
 
 

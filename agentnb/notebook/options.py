@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from keyword import iskeyword
 from typing import Any
 
 from IPython.core.error import UsageError as IPythonUsageError
@@ -31,11 +33,19 @@ def parse(magic: Any, line: str) -> Any:
         raise UsageError(f"%%agent: {error}", remedy="%%agent? shows every option.") from None
     except ValueError as error:
         raise UsageError(f"%%agent: {error} in {line!r}", remedy="Close the quote.") from None
+    for name, value in vars(options).items():
+        if isinstance(value, str):
+            setattr(options, name, _unquoted(value))
     if options.show not in SHOW:
         raise UsageError(f"--show {options.show!r} is not known", remedy=f"Use one of {', '.join(SHOW)}.")
-    if options.out and not options.out.isidentifier():
+    if options.out and (not options.out.isidentifier() or iskeyword(options.out)):
         raise UsageError(f"--out {options.out!r} can't be a variable", remedy="Use a name such as run.")
     return options
+
+
+def _unquoted(word: str) -> str:
+    """Without the pair of quotes that holds words together on a magic line, which IPython leaves on."""
+    return word[1:-1] if len(word) > 1 and word[0] == word[-1] and word[0] in "'\"" else word
 
 
 def without_markers(cell: str) -> str:
@@ -44,24 +54,26 @@ def without_markers(cell: str) -> str:
     return "\n".join(lines).removesuffix("\n")
 
 
-def assemble(options: Any, model: str | None, space: Mapping[str, Any]) -> Agent:
-    """The Agent that the options describe: that of `--agent` with changes, or a new one.
+def assemble(options: Any, model: Any, space: Mapping[str, Any], base: Agent | None = None) -> Agent:
+    """The Agent that the options describe: that of `--agent` (or `base`) with changes, or a new one.
 
     Args:
         options: From `parse`.
         model: The notebook's default model.
         space: The notebook's variables.
+        base: What a run that goes on was made with.
     """
-    base = _base(options.agent, space)
+    base = _base(options.agent, space) or base
     changes: dict[str, Any] = {}
     if options.model or base is None:
-        changes["model"] = space.get(options.model, options.model) if options.model else model
+        changes["model"] = _named(options.model, ("local",), space) if options.model else model
     if options.tools is not None or base is None:
         changes["tools"] = chosen_tools(options.tools, space)
     if options.planner:
-        changes["planner"] = space.get(options.planner, options.planner)
+        changes["planner"] = _named(options.planner, ("tools", "json"), space)
     if options.steps is not None:
-        changes["limits"] = Limits(steps=_number(options.steps, "--steps", int))
+        steps = _number(options.steps, "--steps", int)
+        changes["limits"] = replace(base.limits, steps=steps) if base and base.limits else Limits(steps=steps)
     if options.temperature is not None:
         given = {"temperature": _number(options.temperature, "--temperature", float)}
         changes["parameters"] = {**(base.parameters if base else {}), **given}
@@ -79,6 +91,11 @@ def _base(name: str | None, space: Mapping[str, Any]) -> Agent | None:
     if not isinstance(value, Agent):
         raise UsageError(f"--agent: {name!r} holds no Agent", remedy=f"Define it first: {name} = Agent(...)")
     return value
+
+
+def _named(word: str, own: tuple[str, ...], space: Mapping[str, Any]) -> Any:
+    """A word of ours as it is; else the value of a variable of that name; else the word."""
+    return word if word in own else space.get(word, word)
 
 
 def _variable(name: str, option: str, space: Mapping[str, Any]) -> Any:

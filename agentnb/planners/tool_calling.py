@@ -35,11 +35,12 @@ class ToolCallingPlanner:
         return read_reply(await ask(request), state)
 
     def _preamble(self, instructions: Instructions, with_tools: bool) -> tuple[Message, ...]:
-        if self._kept is None or self._kept[0] != (instructions, with_tools):
+        kept = self._kept
+        if kept is None or kept[0] != (instructions, with_tools):
             rules = (NO_REPEATS, LANGUAGE) if with_tools else (LANGUAGE,)
             system = Message("system", system_text(instructions.system_prompt, *rules))
-            self._kept = ((instructions, with_tools), (system, *example_messages(instructions.examples)))
-        return self._kept[1]
+            self._kept = kept = ((instructions, with_tools), (system, *example_messages(instructions.examples)))
+        return kept[1]
 
 
 def read_reply(reply: ModelReply, state: State) -> Decision:

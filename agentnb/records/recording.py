@@ -49,6 +49,7 @@ class Recording:
         self.replayed = 0
         self.recorded = 0
         self.asked = 0
+        self._failed = False
         self._file: RecordingFile | None = None
         self._taken: dict[tuple[Asked, str], set[int]] = {}
         self._rewritten: set[tuple[str, str]] = set()
@@ -89,7 +90,7 @@ class Recording:
         """
         if self in doors:
             doors.remove(self)
-        if self.mode == "record" and self._fresh and whole:
+        if self.mode == "record" and self._fresh and whole and not self._failed:
             self._drop_stale()
 
     def __enter__(self) -> Self:
@@ -120,6 +121,7 @@ class Recording:
             reply, stream = await self._onward(model, request, on_delta, onward)
             self.asked += 1
         except BaseException as error:
+            self._failed = True
             self._taken[asked, name].discard(number)
             earlier = self._earlier(asked, name, number) if isinstance(error, SettingsError) else None
             if earlier is None:
@@ -211,9 +213,9 @@ def recording(path: str | os.PathLike[str], mode: str = "auto") -> Recording:
 
 def use_recording(path: str | os.PathLike[str], mode: str = "auto") -> Recording:
     """Open a recording until `stop_recording()`, for a notebook; it takes the place of the one opened before."""
-    made = Recording(path, mode)
+    made = Recording(path, mode).open()
     stop_recording()
-    _standing.append(made.open())
+    _standing.append(made)
     return made
 
 

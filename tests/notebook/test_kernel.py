@@ -279,3 +279,41 @@ def test_loading_the_extension_is_quick_and_imports_no_plots() -> None:
     finally:
         fresh.stop()
     assert heavy == "[]"
+
+
+def test_words_of_ours_win_over_variables_and_quotes_are_taken_off(kernel: Kernel) -> None:
+    """`import json` does not change what `--planner json` means; quotes only hold words together."""
+    script(kernel, '\'{"reasoning": "r", "answer": "ok"}\'')
+    kernel.run("import json\ntools = [1]")
+    kernel.run('%%agent -m model -o run --planner json --system-prompt "Be  very brief."\nhello\n')
+
+    assert kernel.value("run.answer") == "'ok'"
+    assert kernel.value("model.requests[0].messages[0]['content'][:15]") == "'Be  very brief.'"
+
+
+def test_options_change_an_agent_only_where_they_say(kernel: Kernel) -> None:
+    """`--steps` keeps the other limits of the agent; to resume a run keeps the agent that made it."""
+    script(kernel, 'calls("slow", seconds=0)', '"first"', '"second"')
+    kernel.run(
+        "from agentnb import Limits\n"
+        "boss = Agent(model=model, tools=[slow], system_prompt='SP', limits=Limits(tokens=1000, steps=9))"
+    )
+    kernel.run("%%agent --agent boss --steps 1 -o mine\ngo\n")
+    kernel.run("%%agent -m model -o other\nhello\n")
+    kernel.run("%agent resume mine --show answer")
+
+    assert kernel.value("mine.answer, other.answer") == "('second', 'first')"
+    assert kernel.value("model.requests[-1].messages[0]['content'][:2]") == "'SP'"
+    limits = kernel.value("get_ipython().find_line_magic('agent').__self__.agents['mine'].limits")
+    assert "steps=1, tokens=1000" in limits
+
+
+def test_an_alias_does_not_keep_an_old_tool(kernel: Kernel) -> None:
+    """The variable that is called like the tool counts."""
+    for value in (1, 2):
+        kernel.run(f'%%tool\ndef count() -> int:\n    """Count things."""\n    return {value}\n')
+        kernel.run("old = count") if value == 1 else None
+    script(kernel, 'calls("count")', '"ok"')
+    kernel.run("%%agent -m model -o run\nHow many?\n")
+
+    assert kernel.value("run.tool_results[0].content") == "'2'"

@@ -18,7 +18,7 @@ from agentnb.core.tool import ToolSpec
 from agentnb.errors import ModelError, RecordingError, SettingsError, UsageError
 from agentnb.instructions import Instructions
 from agentnb.models.scripted import ScriptedModel, calls
-from agentnb.records.recording import AGAIN, Recording, recording, stop_recording, use_recording
+from agentnb.records.recording import AGAIN, Recording, active_recording, recording, stop_recording, use_recording
 
 
 class NoModel:
@@ -524,3 +524,28 @@ def test_without_a_model_a_request_asked_again_gets_its_recorded_reply(tmp_path:
 
     assert [reply.text for reply in replies] == ["4", "4"]
     assert [reply.notes for reply in replies] == [(), (AGAIN,)]
+
+
+def test_a_re_recording_that_fails_drops_nothing(tmp_path: Any) -> None:
+    """A failed model call is no exception to the caller, but the old entries stay all the same."""
+    path = tmp_path / "lesson.jsonl"
+    with recording(path):
+        for text in ("1+1?", "2+2?"):
+            asyncio.run(ask(ScriptedModel(["x"]), asking(text)))
+    with recording(path, mode="record"):
+        asyncio.run(ask(ScriptedModel(["y"]), asking("1+1?")))
+        with pytest.raises(ModelError):
+            asyncio.run(ask(ScriptedModel([ModelError("down")]), asking("2+2?")))
+    with recording(path, mode="replay"):
+        assert asyncio.run(ask(NoModel(), asking("2+2?"))).text == "x"
+
+
+def test_a_recording_that_cannot_be_opened_leaves_the_open_one(tmp_path: Any) -> None:
+    """A wrong file name must not send the next cells to a paid model."""
+    use_recording(tmp_path / "a.jsonl")
+    try:
+        with pytest.raises(RecordingError):
+            use_recording(tmp_path / "typo.jsonl", mode="replay")
+        assert active_recording() is not None
+    finally:
+        stop_recording()
