@@ -15,8 +15,8 @@ import io
 import threading
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from queue import SimpleQueue
@@ -50,35 +50,38 @@ in_main_thread = False
 """A function of a person holds the main thread at this moment, so only a KeyboardInterrupt can stop it."""
 
 
-@contextmanager
-def within(cancel: Callable[[], None] | None = None) -> Iterator[Callable[[], None]]:
+class within:
     """A scope for work that may start other runs inside it: given up, it takes them along.
 
     Args:
-        cancel: Called when the scope around this one is given up, from any thread.
-
-    Yields:
-        A function that gives up everything that was begun inside and has not ended.
+        cancel: Called when the scope around this one is given up, from any thread; without one, what was begun inside
+            is given up then.
     """
-    outer, mine = _scope.get(), set[Callable[[], None]]()
 
-    def give_up() -> None:
-        for each in tuple(mine):
+    __slots__ = ("_begun", "_mark", "_outer", "_token")
+
+    def __init__(self, cancel: Callable[[], None] | None = None) -> None:
+        self._begun: set[Callable[[], None]] = set()
+        self._mark = cancel or self.give_up
+
+    def give_up(self) -> None:
+        """Cancel everything that was begun inside and has not ended."""
+        for each in tuple(self._begun):
             each()
 
-    mark = cancel or give_up
-    if outer is not None:
-        outer.add(mark)
-    token = _scope.set(mine)
-    try:
-        yield give_up
-    except asyncio.CancelledError:
-        give_up()
-        raise
-    finally:
-        _scope.reset(token)
-        if outer is not None:
-            outer.discard(mark)
+    def __enter__(self) -> within:
+        self._outer = _scope.get()
+        if self._outer is not None:
+            self._outer.add(self._mark)
+        self._token = _scope.set(self._begun)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        _scope.reset(self._token)
+        if self._outer is not None:
+            self._outer.discard(self._mark)
+        if kind is not None and issubclass(kind, asyncio.CancelledError):
+            self.give_up()
 
 
 async def run_in_thread(function: Callable[..., Any], *args: Any, timeout: float | None = None) -> Any:
@@ -114,10 +117,10 @@ async def outcome_of(
     Raises:
         asyncio.CancelledError: Our own task was cancelled; a worker thread is left behind.
     """
-    with within() as give_up:
+    with within() as scope:
         outcome = await _outcome(function, args, kwargs, timeout, place)
         if outcome.expired:
-            give_up()
+            scope.give_up()
     return outcome
 
 

@@ -86,7 +86,7 @@ class Usage:
     def plus(self, other: Usage | None) -> Usage:
         """The sum; what one side does not know is taken from the other and the sum is marked incomplete."""
         if other is None or (other.input is None and other.output is None):
-            return replace(self, complete=False)
+            return replace(self, complete=False) if self.complete else self
         counts = ("input", "output", "cached_input", "cache_write", "reasoning")
         sums = {name: _add(getattr(self, name), getattr(other, name)) for name in counts}
         complete = self.complete and other.complete and None not in (other.input, other.output)
@@ -167,4 +167,5 @@ def unique_ids(calls: tuple[ToolCall, ...], prefix: str) -> tuple[ToolCall, ...]
     ids = [call.id for call in calls]
     fresh = (name for n in count(1) if (name := f"{prefix}_{n}") not in ids)
     kept = [bool(own) and own not in ids[:n] for n, own in enumerate(ids)]
-    return tuple(call if keep else replace(call, id=next(fresh)) for call, keep in zip(calls, kept, strict=True))
+    named = zip(calls, kept, strict=True)
+    return tuple(c if keep else ToolCall(next(fresh), c.name, c.arguments, c.problem) for c, keep in named)

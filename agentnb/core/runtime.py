@@ -14,7 +14,6 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing, nullcontext, suppress
 from dataclasses import replace
 from difflib import get_close_matches
-from itertools import takewhile
 from typing import Any
 
 from agentnb.core import middleware as doors
@@ -174,8 +173,8 @@ class Runtime:
         ready = [call for call in state.open_calls if self._may_run(call, state)]
         if self.limits.tool_calls is not None:
             ready = ready[: max(0, self.limits.tool_calls - (state.counters.tool_calls - base.counters.tool_calls))]
-        beside = len(list(takewhile(lambda call: self._is(call, "parallel"), ready)))
-        return [] if self._seconds_left(state, base) == 0.0 else ready[: max(1, beside)]
+        alone = next((n for n, call in enumerate(ready) if not self._is(call, "parallel")), len(ready))
+        return [] if self._seconds_left(state, base) == 0.0 else ready[: max(1, alone)]
 
     def _may_run(self, call: ToolCall, state: State) -> bool:
         return not self._is(call, "approve") or bool(call.problem) or call.id in dict(state.approvals)
