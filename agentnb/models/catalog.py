@@ -8,6 +8,7 @@ resolve("local"), resolve("local:/a.gguf")   the embedded model, or a file of yo
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
@@ -112,7 +113,11 @@ def _build(
         raise SettingsError(f"no model is named after {profile.name!r}", remedy=f'Write "{profile.name}:MODEL".')
     address = (base_url or _address(profile)).strip()
     serving = profile if address.startswith(profile.base_url or "\n") else _profile_at(address, profile)
-    key = _key(tuple(dict.fromkeys((*serving.keys, *profile.keys))), address, api_key, serving.local)
+    names = tuple(dict.fromkeys((*serving.keys, *profile.keys)))
+    if serving.bearer and not api_key and not any(map(settings.secret, names)):
+        api_key = settings.secret(serving.bearer)
+        serving = replace(serving, key_header="authorization") if api_key else serving
+    key = _key(names, address, api_key, serving.local)
     module, kind = _DIALECTS[serving.dialect]
     headers = {**_headers(serving), **(options.get("headers") or {})}
     speaks = getattr(import_module(module), kind)

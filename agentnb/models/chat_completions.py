@@ -185,7 +185,11 @@ class ChatCompletionsModel:
             return None
         if error.failed_generation and not notes:
             return f"asked again: the provider could not read the model's call {clean(error.failed_generation)[:120]!r}"
-        if not learned.other_limit and error.names(*_TOKEN_LIMITS) and set(_TOKEN_LIMITS) & set(request.parameters):
+        if (
+            not learned.other_limit
+            and error.does_not_know(*_TOKEN_LIMITS)
+            and set(_TOKEN_LIMITS) & set(request.parameters)
+        ):
             learned.other_limit = True
             return "asked again with the token limit under its other name"
         if learned.stream_usage and error.names("stream_options", "include_usage"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 import httpx
@@ -12,6 +13,9 @@ from agentnb.settings import Secret
 from agentnb.text import mask
 
 _FIXED = [(b"user-agent", b"agentnb"), (b"accept", b"*/*"), (b"content-type", b"application/json")]
+_PASTED = ("/chat/completions", "/responses")
+"""What people paste along with a base URL that serves several dialects."""
+_SECRET_HEADER = re.compile("auth|key|token|secret|cookie", re.IGNORECASE)
 
 
 class Endpoint:
@@ -28,14 +32,16 @@ class Endpoint:
 
     def __init__(self, base_url: str, path: str, headers: Mapping[str, str | Secret] | None = None) -> None:
         address, _, query = base_url.strip().partition("?")
-        base = address.rstrip("/").removesuffix(path).rstrip("/")
+        base = address.rstrip("/")
+        for pasted in (path, *_PASTED):
+            base = base.removesuffix(pasted).rstrip("/")
         self.url = _parsed(base + path + (f"?{query}" if query else ""))
         self.base = mask(base)
         self.target = f"POST {mask(base + path)}"
         """Method and address as they may be shown: without the query, which may hold a key."""
         self.is_bare = self.url.path == path
         self.is_local = self.url.host in LOOPBACK
-        self.headers = dict(headers or {})
+        self.headers = {name.lower(): _guarded(name, value) for name, value in (headers or {}).items()}
         for name, value in self.headers.items():
             _check_header(name, value)
 
@@ -96,3 +102,9 @@ def _check_header(name: str, value: str | Secret) -> None:
 
 def _revealed(value: str | Secret) -> str:
     return value.reveal() if isinstance(value, Secret) else value.strip()
+
+
+def _guarded(name: str, value: str | Secret) -> str | Secret:
+    """A header value that may be a key, as a Secret."""
+    secret = isinstance(value, str) and value not in ("none", "Bearer none") and _SECRET_HEADER.search(name)
+    return Secret(str(value)) if secret else value

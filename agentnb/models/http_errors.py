@@ -57,6 +57,9 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
+_NO_SUCH_FIELD = re.compile(r"unsupported|not support|not permitted|unknown|unrecogni[sz]ed|unexpected|extra", re.I)
+
+
 class WireError(ModelError):
     """A ModelError that a server's answer tells of, with the parts of that answer that decide what to do next.
 
@@ -74,6 +77,11 @@ class WireError(ModelError):
         """Whether the server refused the request and its complaint names one of these fields."""
         said = f"{self.param} {self.message}"
         return self.kind == "bad_request" and any(word in said for word in words)
+
+    def does_not_know(self, *words: str) -> bool:
+        """Whether the server says that it has no such field, not that its value is wrong."""
+        unknown = self.code == "unsupported_parameter" or _NO_SUCH_FIELD.search(self.message) is not None
+        return unknown and self.names(*words)
 
 
 @dataclass(frozen=True, slots=True)

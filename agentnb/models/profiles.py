@@ -23,6 +23,8 @@ class Profile:
     """The wire form; `catalog` knows the class for it."""
     key_header: str = "authorization"
     """"authorization" sends "Bearer KEY", any other header the key alone."""
+    bearer: str = ""
+    """A variable with a token that goes as "Bearer TOKEN" where no key is set."""
     url_setting: str = ""
     """A variable that overrides the base URL."""
     header_settings: Mapping[str, str] = field(default_factory=dict)
@@ -85,6 +87,7 @@ PROFILES: Mapping[str, Profile] = {
             ("ANTHROPIC_API_KEY",),
             dialect="anthropic",
             key_header="x-api-key",
+            bearer="ANTHROPIC_AUTH_TOKEN",
             url_setting="ANTHROPIC_BASE_URL",
             custom_headers="ANTHROPIC_CUSTOM_HEADERS",
             think_tags=False,

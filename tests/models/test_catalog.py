@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,37 @@ def test_every_provider_of_the_table(profile, monkeypatch):
     sent = f"Bearer {KEY}" if profile.key_header == "authorization" else KEY
     value = model.transport.endpoint.headers[profile.key_header]
     assert profile.local or value.reveal() == sent
+
+
+def test_a_bearer_token_where_there_is_no_key(monkeypatch):
+    """ANTHROPIC_AUTH_TOKEN goes as a Bearer token; a key wins over it."""
+    monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", "token-0123456789")
+    headers = resolve("anthropic:some-model").transport.endpoint.headers
+    assert headers["authorization"].reveal() == "Bearer token-0123456789"
+    assert "x-api-key" not in headers
+
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    assert resolve("anthropic:some-model").transport.endpoint.headers["x-api-key"].reveal() == KEY
+
+
+@pytest.mark.parametrize("name", ["openai:m", "openai-responses:m"])
+def test_a_pasted_address_of_either_dialect(name, monkeypatch):
+    """OPENAI_BASE_URL serves both; what was pasted behind it does no harm."""
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1/chat/completions")
+    url = str(resolve(name).transport.endpoint.url)
+
+    assert url == f"http://127.0.0.1:9/v1/{'responses' if 'responses' in name else 'chat/completions'}"
+
+
+def test_a_header_of_the_users_own_replaces_ours(monkeypatch):
+    """One header of a name is sent, whatever its case, and what may be a key is hidden."""
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    endpoint = resolve("openai:m", headers={"Authorization": "Bearer other-key-123456"}).transport.endpoint
+
+    assert [name for name in endpoint.headers if name.lower() == "authorization"] == ["authorization"]
+    assert endpoint.headers["authorization"].reveal() == "Bearer other-key-123456"
+    assert b"other-key" not in pickle.dumps(endpoint)
 
 
 def test_custom_headers_from_the_environment(monkeypatch):

@@ -356,6 +356,18 @@ def test_the_other_name_of_the_token_limit(sent, taken):
     assert replies[1].notes == ()
 
 
+def test_a_token_limit_that_is_too_large_keeps_its_name():
+    """The server's complaint is about the value: it is told, and the model object learns nothing."""
+    too_large = {"error": {"message": "max_tokens is too large: 99999", "code": "invalid_value", "param": "max_tokens"}}
+    with ScriptedServer([Raw(too_large, 400), "fine"]) as server:
+        model = model_at(server)
+        with pytest.raises(ModelError, match="too large"):
+            ask(model, request(parameters={"max_tokens": 99999}))
+        assert ask(model, request(parameters={"max_tokens": 100})).text == "fine"
+
+    assert "max_tokens" in server.requests[1].json()
+
+
 @pytest.mark.parametrize("refused", [(), ("json_schema",), ("response_format",)])
 def test_the_best_response_format_that_the_server_takes(refused):
     """A schema, else any JSON, else no format; what was found is remembered."""
