@@ -76,7 +76,7 @@ def resolve(name: str, base_url: str | None = None, api_key: str | Secret | None
     if not colon or (base_url and provider not in PROFILES):
         return _build(PROFILES["openai"], name, base_url, api_key, options)
     if provider not in PROFILES:
-        raise _unknown(provider)
+        raise unknown_provider(provider)
     return _build(PROFILES[provider], model.strip(), base_url, api_key, options)
 
 
@@ -194,7 +194,8 @@ def _embedded(path: str | None) -> Model:
     return made
 
 
-def _unknown(provider: str) -> SettingsError:
+def unknown_provider(provider: str) -> SettingsError:
+    """The error for a name before the colon that nobody has; it lists those that there are."""
     near = get_close_matches(provider, known_providers(), n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     return SettingsError(

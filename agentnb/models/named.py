@@ -44,5 +44,5 @@ class NamedModel:
 def _checked(name: str) -> str:
     provider, colon, _ = name.partition(":")
     if colon and provider not in catalog.known_providers():
-        raise catalog._unknown(provider)
+        raise catalog.unknown_provider(provider)
     return name
