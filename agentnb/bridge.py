@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 from weakref import WeakSet, finalize
 
 from agentnb.errors import AgentInterrupted
-from agentnb.threads import within
+from agentnb.threads import begun, within
 
 T = TypeVar("T")
 
@@ -55,7 +55,7 @@ async def together(work: Coroutine[Any, Any, T], me: Node | None = None) -> T:
     """
     me = me or Node()
     me.task, me.loop = asyncio.current_task(), asyncio.get_running_loop()
-    with within(me.cancel), woken():
+    with begun(me.cancel), within(), woken():
         return await work
 
 

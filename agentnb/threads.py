@@ -15,8 +15,8 @@ import io
 import threading
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
 from queue import SimpleQueue
@@ -26,6 +26,8 @@ MOST_ITEMS = 1_000
 """How many values of a generator are collected."""
 _FIRST_ITEMS = f"the first {MOST_ITEMS:,} values were collected, the tool had more"
 _MOST_IDLE = 32
+_QUICK_SECONDS = 0.0002
+"""A function that ends within this time is waited for on the spot: half the price of a round trip through the loop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,43 +47,45 @@ _EXPIRED = Outcome(
     expired=True,
 )
 _idle: deque[_Worker] = deque()
-_scope: contextvars.ContextVar[set[Callable[[], None]] | None] = contextvars.ContextVar("agentnb_scope", default=None)
+_around: contextvars.ContextVar[tuple[set[Callable[[], None]], ...]] = contextvars.ContextVar("agentnb_around")
 in_main_thread = False
 """A function of a person holds the main thread at this moment, so only a KeyboardInterrupt can stop it."""
 
 
 class within:
-    """A scope for work that may start other runs inside it: given up, it takes them along.
+    """A scope for work that may start other runs inside it: given up, it takes them along."""
 
-    Args:
-        cancel: Called when the scope around this one is given up, from any thread; without one, what was begun inside
-            is given up then.
-    """
+    __slots__ = ("_token", "begun")
 
-    __slots__ = ("_begun", "_mark", "_outer", "_token")
-
-    def __init__(self, cancel: Callable[[], None] | None = None) -> None:
-        self._begun: set[Callable[[], None]] = set()
-        self._mark = cancel or self.give_up
+    def __init__(self) -> None:
+        self.begun: set[Callable[[], None]] = set()
 
     def give_up(self) -> None:
         """Cancel everything that was begun inside and has not ended."""
-        for each in tuple(self._begun):
-            each()
+        for cancel in tuple(self.begun):
+            cancel()
 
     def __enter__(self) -> within:
-        self._outer = _scope.get()
-        if self._outer is not None:
-            self._outer.add(self._mark)
-        self._token = _scope.set(self._begun)
+        self._token = _around.set((*_around.get(()), self.begun))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        _scope.reset(self._token)
-        if self._outer is not None:
-            self._outer.discard(self._mark)
+        _around.reset(self._token)
         if kind is not None and issubclass(kind, asyncio.CancelledError):
             self.give_up()
+
+
+@contextmanager
+def begun(cancel: Callable[[], None]) -> Iterator[None]:
+    """While the block runs, it is work that every scope around it takes along: by `cancel`, from any thread."""
+    scopes = _around.get(())
+    for scope in scopes:
+        scope.add(cancel)
+    try:
+        yield
+    finally:
+        for scope in scopes:
+            scope.discard(cancel)
 
 
 async def run_in_thread(function: Callable[..., Any], *args: Any, timeout: float | None = None) -> Any:
@@ -117,27 +121,20 @@ async def outcome_of(
     Raises:
         asyncio.CancelledError: Our own task was cancelled; a worker thread is left behind.
     """
+    began = time.monotonic()
     with within() as scope:
-        outcome = await _outcome(function, args, kwargs, timeout, place)
+        if place == "thread":
+            outcome = await _outcome_in_thread(_collecting, (function, args, kwargs), timeout)
+        elif place == "here":
+            outcome = _outcome_here(_collecting, (function, args, kwargs))
+        else:
+            outcome = _called(function, args, kwargs)
+        if _is_async_value(outcome.value):
+            left = None if timeout is None else max(0.0, timeout - (time.monotonic() - began))
+            outcome = await _awaited(outcome.value, left)
         if outcome.expired:
             scope.give_up()
     return outcome
-
-
-async def _outcome(
-    function: Callable[..., Any], args: Any, kwargs: dict[str, Any], timeout: float | None, place: str
-) -> Outcome:
-    began = time.monotonic()
-    if place == "thread":
-        outcome = await _outcome_in_thread(_collecting, (function, args, kwargs), timeout)
-    elif place == "here":
-        outcome = _outcome_here(_collecting, (function, args, kwargs))
-    else:
-        outcome = _called(function, args, kwargs)
-    if not _is_async_value(outcome.value):
-        return outcome
-    left = None if timeout is None else max(0.0, timeout - (time.monotonic() - began))
-    return await _awaited(outcome.value, left)
 
 
 def is_async(function: Callable[..., Any]) -> bool:
@@ -212,37 +209,54 @@ def _outcome_here(function: Callable[..., Any], args: Any) -> Outcome:
 
 
 async def _outcome_in_thread(function: Callable[..., Any], args: Any, timeout: float | None) -> Outcome:
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[Outcome] = loop.create_future()
-    _free_worker().jobs.put((contextvars.copy_context(), function, args, loop, done))
-    if timeout is None:
-        return await done
-    timer = loop.call_later(timeout, _settle, done, _EXPIRED)
-    try:
-        return await done
-    finally:
-        timer.cancel()
+    job = _Job(function, args)
+    _free_worker().jobs.put(job)
+    return job.outcome if job.ended.acquire(timeout=_QUICK_SECONDS) else await job.later(timeout)
+
+
+class _Job:
+    """One call on its way through a worker thread."""
+
+    __slots__ = ("args", "context", "ended", "function", "outcome", "waiter")
+
+    def __init__(self, function: Callable[..., Any], args: Any) -> None:
+        self.context, self.function, self.args = contextvars.copy_context(), function, args
+        self.outcome, self.ended = _EXPIRED, threading.Lock()
+        self.waiter: asyncio.Future[None] | None = None
+        self.ended.acquire()
+
+    async def later(self, timeout: float | None) -> Outcome:
+        """The outcome when it comes, or that time is up."""
+        self.waiter = asyncio.get_running_loop().create_future()
+        if not self.ended.acquire(blocking=False):
+            await asyncio.wait((self.waiter,), timeout=timeout)
+        return self.outcome
+
+    def tell(self) -> None:
+        """From the worker thread: the outcome is there."""
+        self.ended.release()
+        if self.waiter is not None:
+            with suppress(RuntimeError):  # the loop was closed while the function ran: nobody waits any more
+                self.waiter.get_loop().call_soon_threadsafe(_wake, self.waiter)
 
 
 class _Worker:
     """One daemon thread with a queue of its own."""
 
     def __init__(self) -> None:
-        self.jobs: SimpleQueue[Any] = SimpleQueue()
+        self.jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self.thread = threading.Thread(target=self._work, name="agentnb-tool", daemon=True)
         self.thread.start()
 
     def _work(self) -> None:
         while (job := self.jobs.get()) is not None:
-            context, function, args, loop, done = job
-            outcome = context.run(_called, function, args, {})
+            job.outcome = job.context.run(_called, job.function, job.args, {})
             if len(_idle) < _MOST_IDLE:
                 _idle.append(self)
             else:
                 self.jobs.put(None)
-            with suppress(RuntimeError):  # the loop was closed while the function ran: nobody waits any more
-                loop.call_soon_threadsafe(_settle, done, outcome)
-            del job, context, function, args, loop, done, outcome  # an idle thread keeps nothing alive
+            job.tell()
+            del job  # an idle thread keeps nothing alive
 
 
 def _free_worker() -> _Worker:
@@ -256,6 +270,6 @@ def _free_worker() -> _Worker:
     return _Worker()
 
 
-def _settle(done: asyncio.Future[Outcome], outcome: Outcome) -> None:
-    if not done.done():
-        done.set_result(outcome)
+def _wake(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
