@@ -14,6 +14,7 @@ _HOME = {
     "Agent": "agentnb.agent",
     "AgentnbError": "agentnb.errors",
     "Limits": "agentnb.core.limits",
+    "Notes": "agentnb.memory.notes",
     "Runtime": "agentnb.core.runtime",
     "ScriptedModel": "agentnb.models.scripted",
     "State": "agentnb.core.state",
