@@ -9,6 +9,7 @@
     ├── RecordingError               a recording can't answer, or can't be read
     ├── RunError                     from `state.raise_for_stop()`
     └── UsageError                   a magic, a command or a function was used in a way it can't serve
+    ApprovalNeeded                   raised around a tool call: it stays open and the run pauses; reaches nobody
     AgentInterrupted                 a person stopped the run; a KeyboardInterrupt, with the State in hand
     CancelledError                   asyncio's own, from an awaited run that was cancelled; with the State in hand
 
@@ -150,6 +151,10 @@ class UsageError(AgentnbError):
     """A call, option or cell that can't mean anything here."""
 
     layer = "notebook"
+
+
+class ApprovalNeeded(Exception):
+    """Raised by a middleware's `tool` to leave a call open until a person approves or denies it: the run pauses."""
 
 
 class AgentInterrupted(KeyboardInterrupt):

@@ -7,6 +7,8 @@ on half an emoji. `mask` hides every secret that `hide` was told of.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
+from difflib import get_close_matches
 
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
@@ -48,6 +50,13 @@ def shorten(text: str, limit: int = 80) -> str:
     """One line of at most `limit` characters, for labels and error texts."""
     line = " ".join(text.split()) if len(text) <= 4 * limit else " ".join(text[: 4 * limit].split())
     return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def no_such_tool(name: str, names: Collection[str]) -> str:
+    """What a model reads when it asks for a tool that is not there: which there are, and which it may have meant."""
+    near = get_close_matches(name.rpartition(".")[2], names, n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    return f"there is no tool named {shorten(name)!r}. The tools are: {', '.join(names) or 'none'}.{hint}"
 
 
 def hide(secret: str) -> None:

@@ -165,6 +165,8 @@ def unique_ids(calls: tuple[ToolCall, ...], prefix: str) -> tuple[ToolCall, ...]
         prefix: Makes the invented ids the same in every rerun, such as "call_3".
     """
     ids = [call.id for call in calls]
+    if all(ids) and len(set(ids)) == len(ids):
+        return calls
     fresh = (name for n in count(1) if (name := f"{prefix}_{n}") not in ids)
     kept = [bool(own) and own not in ids[:n] for n, own in enumerate(ids)]
     named = zip(calls, kept, strict=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,9 +17,23 @@ from agentnb.core.messages import ToolCall, ToolResult
 from agentnb.core.model import Delta, ModelReply, ModelRequest, Next
 
 if TYPE_CHECKING:
+    from agentnb.core.limits import Limits
     from agentnb.core.state import State
 
 log = logging.getLogger("agentnb")
+
+
+class Budget(NamedTuple):
+    """What one call of `run` may use."""
+
+    limits: Limits
+    base: State
+    """Where the call started: what counts is the difference to its counters."""
+
+
+current_budget: ContextVar[Budget | None] = ContextVar("agentnb_budget", default=None)
+budget = current_budget.get
+"""The Budget of the run around the caller: in a middleware, a planner, a tool; None outside of runs."""
 
 NextTool = Callable[[ToolCall, "State"], Awaitable[ToolResult]]
 
@@ -35,7 +50,7 @@ class Middleware:
         return await next(request)
 
     async def tool(self, call: ToolCall, state: State, next: NextTool) -> ToolResult:
-        """Around each tool call."""
+        """Around each tool call; to raise ApprovalNeeded leaves the call open, and the run pauses."""
         return await next(call, state)
 
 
@@ -83,9 +98,8 @@ def overriding(middleware: Sequence[Any], method: str) -> list[Any]:
 
 def is_middleware(each: Any) -> bool:
     """Whether it wraps (has before, model or tool) rather than only listens."""
-    return not isinstance(each, type) and any(
-        callable(getattr(each, name, None)) for name in ("before", "model", "tool")
-    )
+    methods = [getattr(each, name, None) for name in ("before", "model", "tool")]
+    return not isinstance(each, type) and any(map(callable, methods))
 
 
 def chain(wrappers: Sequence[Any], innermost: Any) -> Any:

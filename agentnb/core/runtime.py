@@ -13,7 +13,6 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing, nullcontext, suppress
 from dataclasses import replace
-from difflib import get_close_matches
 from typing import Any
 
 from agentnb.core import middleware as doors
@@ -23,20 +22,18 @@ from agentnb.core.model import Delta, Model, ModelReply, ModelRequest, ask
 from agentnb.core.planner import Ask, Decision, Planner
 from agentnb.core.state import State
 from agentnb.core.tool import Tool, ToolSpec
-from agentnb.errors import AgentnbError, Interrupted, ModelError, ToolDefinitionError
+from agentnb.errors import AgentnbError, ApprovalNeeded, Interrupted, ModelError, ToolDefinitionError
 from agentnb.instructions import Instructions
-from agentnb.text import clean, mask, shorten
+from agentnb.text import clean, mask, no_such_tool
 
-REPEATING = (
-    "You are repeating yourself: the last calls were the same and brought nothing new. "
-    "Try another tool or other arguments, or answer with what you know."
-)
+REPEATING = "You are repeating yourself: the last calls brought nothing new. Try another tool or arguments, or answer."
 INTERRUPTED = "The call was cancelled by the user. It may have taken effect."
 OUT_OF_TIME = "The call was cancelled: the time limit was reached. It may have taken effect."
 _STOPS = {"context_too_long": "context_too_long", "connection": "connection_lost", "refused": "refused"}
 _GRACE_SECONDS = 0.2
 _FIRST = asyncio.FIRST_COMPLETED
 _UNKNOWN = ToolSpec("")
+_Tasks = dict[asyncio.Task[ToolResult | None], ToolCall]
 
 
 class Runtime:
@@ -62,11 +59,8 @@ class Runtime:
         clock: Callable[[], float] = time.monotonic,
         instructions: Instructions | None = None,
     ) -> None:
-        self.model = model
-        self.planner = planner
-        self.tools = tuple(tools)
-        self.limits = limits or Limits()
-        self.clock = clock
+        self.model, self.planner, self.clock = model, planner, clock
+        self.tools, self.limits = tuple(tools), limits or Limits()
         self._by_name = {tool.spec.name: tool for tool in self.tools}
         names = [tool.spec.name for tool in self.tools]
         if twice := [name for name in names if names.count(name) > 1]:
@@ -108,14 +102,15 @@ class Runtime:
     # ── plan ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _plan(self, state: State, base: State) -> State:
-        for before in self._before:
-            earlier, state = state, await before(state)
-            if state.finished and state is not earlier:
-                return state
-        self._listeners.tell(doors.StepStarted(state.counters.steps + 1, state))
         left, began = self._seconds_left(state, base), self.clock()
         deadline = None if left is None else asyncio.timeout(left)
+        token = doors.current_budget.set(doors.Budget(self.limits, base))
         try:
+            for before in self._before:
+                earlier, state = state, await before(state)
+                if state.finished and state is not earlier:
+                    return state
+            self._listeners.tell(doors.StepStarted(state.counters.steps + 1, state))
             async with deadline or nullcontext():
                 decision = await self.planner.plan(state, self.tools, self._ask)
         except ModelError as error:
@@ -126,13 +121,15 @@ class Runtime:
             if deadline is None or not deadline.expired():
                 raise
             decision = Decision(stop=StopReason.MAX_SECONDS, detail="the time limit was reached in a model call")
+        finally:
+            doors.current_budget.reset(token)
         return state.planned(decision, self.clock() - began)
 
     async def _call_model(self, request: ModelRequest) -> ModelReply:
         try:
             return await ask(self.model, request, self._on_delta if self._listeners.streaming else None)
         except AgentnbError as error:
-            error.request = request
+            error.request = error.request or request
             raise
         except Exception as error:
             text = f"the model raised {type(error).__name__}: {mask(str(error))}"
@@ -146,21 +143,22 @@ class Runtime:
     async def _act(self, state: State, base: State) -> AsyncGenerator[State, None]:
         """Run the open calls, side by side where they may; a State for each answer, in finishing order."""
         guarded = not any(self._is(call, "poll") for call in state.calls)
-        tasks: dict[asyncio.Task[ToolResult], ToolCall] = {}
-        began = self.clock()
+        tasks: _Tasks = {}
+        started, began = set[str](), self.clock()
         try:
-            while batch := self._startable(state, base):
-                tasks = {asyncio.ensure_future(self._run(call, state)): call for call in batch}
+            while batch := self._startable(state, base, started):
+                started |= {call.id for call in batch}
+                tasks = {asyncio.ensure_future(self._run(call, state, base)): call for call in batch}
                 while tasks:
                     done, _ = await asyncio.wait(tasks, timeout=self._seconds_left(state, base), return_when=_FIRST)
                     results = [task.result() for task in tasks if task in done] or await _abandon(tasks, OUT_OF_TIME)
                     tasks = {task: call for task, call in tasks.items() if task not in done}
-                    for result in results:
+                    for result in filter(None, results):  # None: it waits for approval
                         now = self.clock()
                         state, began = state.answered(result, now - began, guarded), now
                         yield state
         except asyncio.CancelledError:
-            for result in await _abandon(tasks, INTERRUPTED):
+            for result in filter(None, await _abandon(tasks, INTERRUPTED)):
                 state = state.answered(result, self.clock() - began)
                 yield state
             raise
@@ -168,23 +166,22 @@ class Runtime:
             if tasks:
                 await _abandon(tasks, INTERRUPTED)
 
-    def _startable(self, state: State, base: State) -> list[ToolCall]:
+    def _startable(self, state: State, base: State, started: set[str]) -> list[ToolCall]:
         """The open calls that may start now: the first, with those beside it that run in parallel."""
-        ready = [call for call in state.open_calls if self._may_run(call, state)]
-        if self.limits.tool_calls is not None:
-            ready = ready[: max(0, self.limits.tool_calls - (state.counters.tool_calls - base.counters.tool_calls))]
+        ready = [call for call in state.open_calls if call.id not in started]
+        if (limit := self.limits.tool_calls) is not None:
+            ready = ready[: max(0, limit - state.counters.tool_calls + base.counters.tool_calls)]
         alone = next((n for n, call in enumerate(ready) if not self._is(call, "parallel")), len(ready))
         return [] if self._seconds_left(state, base) == 0.0 else ready[: max(1, alone)]
 
-    def _may_run(self, call: ToolCall, state: State) -> bool:
-        return not self._is(call, "approve") or bool(call.problem) or call.id in dict(state.approvals)
-
-    async def _run(self, call: ToolCall, state: State) -> ToolResult:
-        arguments = dict(state.approvals).get(call.id)
-        if arguments is not None:
+    async def _run(self, call: ToolCall, state: State, base: State) -> ToolResult | None:
+        doors.current_budget.set(doors.Budget(self.limits, base))
+        if (arguments := dict(state.approvals).get(call.id)) is not None:
             call = replace(call, arguments=arguments)
-        self._listeners.tell(doors.ToolStarted(call))
-        result: ToolResult = await self._call_tool(call, state)
+        try:
+            result: ToolResult = await self._call_tool(call, state)
+        except ApprovalNeeded:
+            return None
         if result.call_id != call.id:  # a wrapper handed out what another call got
             result = replace(result, call_id=call.id, name=call.name)
         self._listeners.tell(doors.ToolFinished(call, result))
@@ -193,7 +190,11 @@ class Runtime:
     async def _answer(self, call: ToolCall, state: State) -> ToolResult:
         tool = self._by_name.get(call.name)
         if tool is None or call.problem:
-            return ToolResult(call.id, call.name, call.problem or self._unknown(call.name), "error")
+            unknown = f"tools: {no_such_tool(call.name, self._by_name)}"
+            return ToolResult(call.id, call.name, call.problem or unknown, "error")
+        if tool.spec.approve and call.id not in dict(state.approvals):
+            raise ApprovalNeeded
+        self._listeners.tell(doors.ToolStarted(call))
         try:
             return await tool.answer(call)
         except (Exception, asyncio.CancelledError) as error:
@@ -202,12 +203,6 @@ class Runtime:
                 raise
             text = f"{type(error).__name__}: {error}".removesuffix(": ")
             return ToolResult(call.id, call.name, clean(mask(text)), "error")
-
-    def _unknown(self, name: str) -> str:
-        known = ", ".join(self._by_name) or "none"
-        near = get_close_matches(name.rpartition(".")[2], self._by_name, n=1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
-        return f"tools: there is no tool named {shorten(name)!r}. The tools are: {known}.{hint}"
 
     def _is(self, call: ToolCall, flag: str) -> bool:
         return bool(getattr(self._by_name[call.name].spec if call.name in self._by_name else _UNKNOWN, flag))
@@ -238,13 +233,13 @@ class Runtime:
         return state
 
 
-async def _abandon(tasks: dict[asyncio.Task[ToolResult], ToolCall], reason: str) -> list[ToolResult]:
+async def _abandon(tasks: _Tasks, reason: str) -> list[ToolResult | None]:
     """Cancel what still runs and answer every call: with its result where it just came in, else with the reason."""
     for task in tasks:
         task.cancel()
     with suppress(asyncio.CancelledError, ValueError):  # a second interrupt ends the grace; no tasks, no grace
         await asyncio.wait(tasks, timeout=_GRACE_SECONDS)
-    results = []
+    results: list[ToolResult | None] = []
     for task, call in tasks.items():
         usable = task.done() and not task.cancelled() and task.exception() is None
         results.append(task.result() if usable else ToolResult(call.id, call.name, reason, "cancelled"))

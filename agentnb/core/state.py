@@ -16,7 +16,7 @@ the same however long the run is, and to fork is to keep a reference.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -36,10 +36,17 @@ class Counters:
     """Model calls."""
     tool_calls: int = 0
     usage: Usage = Usage()
-    cost: float | None = 0.0
-    """US dollars; None as soon as the price of one call is unknown."""
+    known_cost: float = 0.0
+    """US dollars, of the model calls whose price is known."""
+    unpriced: int = 0
+    """Model calls whose price is unknown."""
     seconds: float = field(default=0.0, compare=False)
     """Time in models and tools; waiting for a person does not count."""
+
+    @property
+    def cost(self) -> float | None:
+        """US dollars; None when the price of one call is unknown."""
+        return None if self.unpriced else self.known_cost
 
     def since(self, base: Counters, name: str) -> float | None:
         """How much of `name` ("steps", "tokens", "cost", ...) was used since `base`; None when that is unknown."""
@@ -47,24 +54,21 @@ class Counters:
             used = (self.usage.total or 0) - (base.usage.total or 0)
             known = self.usage.complete or (used and not base.usage.complete) or self.steps == base.steps
             return used if known else None
-        now, unused = getattr(self, name), self.steps == base.steps
-        return (0.0 if unused else None) if now is None else float(now - (getattr(base, name) or 0))
+        if name == "cost":
+            return self.known_cost - base.known_cost if self.unpriced == base.unpriced else None
+        return float(getattr(self, name) - getattr(base, name))
 
     def with_reply(self, reply: ModelReply | None, seconds: float) -> Counters:
         """One step more, with what its model call used; a failed call adds nothing."""
-        usage, cost = self.usage, self.cost
+        usage, cost, unpriced = self.usage, self.known_cost, self.unpriced
         if reply is not None and reply.finish != "error":
-            usage, cost = usage.plus(reply.usage), _sum(cost, reply.cost)
-        return Counters(self.steps + 1, self.tool_calls, usage, cost, self.seconds + seconds)
+            usage, cost, unpriced = usage.plus(reply.usage), cost + (reply.cost or 0.0), unpriced + (reply.cost is None)
+        return Counters(self.steps + 1, self.tool_calls, usage, cost, unpriced, self.seconds + seconds)
 
     def with_result(self, result: ToolResult, seconds: float) -> Counters:
         """One tool call more, if it ran."""
-        ran = result.status not in ("not run", "denied")
-        return Counters(self.steps, self.tool_calls + ran, self.usage, self.cost, self.seconds + seconds)
-
-
-def _sum(a: float | None, b: float | None) -> float | None:
-    return None if a is None or b is None else a + b
+        calls = self.tool_calls + (result.status not in ("not run", "denied"))
+        return Counters(self.steps, calls, self.usage, self.known_cost, self.unpriced, self.seconds + seconds)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -73,7 +77,7 @@ class State:
 
     parent: State | None
     kind: str
-    """The transition that made it: "start", "plan", "act", "say", "stop", "edit", "approve"."""
+    """The transition that made it: "start", "plan", "act", "say", "stop", "edit", "approve", "compact"."""
     goal: str
     added: tuple[Message, ...]
     """The messages that this transition added to the history."""
@@ -113,17 +117,15 @@ class State:
 
     def planned(self, decision: Decision, seconds: float = 0.0) -> State:
         """The next State after the planner decided: an answer, open calls, or a question back to the model."""
-        reply = decision.reply
+        reply, again, answer = decision.reply, decision.again, decision.answer
         calls = unique_ids(decision.calls, f"call_{self.counters.steps + 1}")
-        plain, answer = decision.plain, decision.answer
-        said = reply.message(calls, plain) if reply else Message("assistant", answer, calls, plain=plain)
-        kept = (said,) if (calls or said.content) and not (reply and reply.finish == "error") else ()
-        added = (*kept, user(decision.again)) if decision.again else kept
-        stop = StopReason.ANSWER if decision.answer is not None else decision.stop
-        ending = {"stop": stop, "answer": decision.answer, "value": decision.value, "detail": decision.detail}
-        asks = self.asks + 1 if decision.again is not None else 0
-        round_ = {"calls": calls, "results": (), "approvals": (), "asks": asks, "decision": decision}
-        return self._next("plan", added, counters=self.counters.with_reply(reply, seconds), **round_, **ending)
+        said = (reply or ModelReply(answer or "")).message(calls, decision.plain)
+        added = (said,) if (calls or said.content) and not (reply and reply.finish == "error") else ()
+        stop = decision.stop if answer is None else StopReason.ANSWER
+        changes = {"calls": calls, "results": (), "approvals": (), "asks": 0 if again is None else self.asks + 1}
+        changes |= {"decision": decision, "stop": stop, "answer": answer, "value": decision.value}
+        changes |= {"detail": decision.detail, "counters": self.counters.with_reply(reply, seconds)}
+        return self._next("plan", (*added, user(again)) if again else added, **changes)
 
     def answered(self, result: ToolResult, seconds: float = 0.0, guarded: bool = True) -> State:
         """The next State after one open call got its result; the last one closes the round.
@@ -144,6 +146,14 @@ class State:
     def warn(self, text: str) -> State:
         """The next State after the model was told that it repeats itself."""
         return self._next("say", (user(text),), warned=True)
+
+    def compacted(self, messages: Sequence[Message]) -> State:
+        """The next State with another prompt; the whole history stays reachable through the parents.
+
+        Args:
+            messages: What the next request sends, oldest first, each call with its result.
+        """
+        return self._next("compact", (), prompt=Prompt(messages), end=len(messages))
 
     # ── what a person does ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -241,10 +251,8 @@ class State:
     @property
     def messages(self) -> tuple[Message, ...]:
         """The whole history, oldest first, also what a compaction no longer sends."""
-        told = [message for state in self.path() for message in state.added]
-        if self.results and self.open_calls:
-            told += self._tool_messages(self.results)
-        return tuple(told)
+        early = self._tool_messages(self.results) if self.results and self.open_calls else ()
+        return (*(message for state in self.path() for message in state.added), *early)
 
     @property
     def tool_results(self) -> tuple[ToolResult, ...]:
@@ -254,23 +262,12 @@ class State:
     @property
     def steps(self) -> tuple[Step, ...]:
         """One Step per model call, oldest first."""
-        found: list[tuple[State, State]] = []
-        for state in self.path():
-            if state.kind == "plan":
-                found.append((state, state))
-            elif found and state.calls and state.calls == found[-1][0].calls:
-                found[-1] = (found[-1][0], state)
-        return tuple(Step.between(*pair) for pair in found)
+        return tuple([*self._newest_steps()][::-1])
 
     @property
     def step(self) -> Step | None:
         """The newest Step; None before the first."""
-        last = self
-        for state in self._upwards():
-            if state.kind == "plan":
-                return Step.between(state, last if last.calls == state.calls else state)
-            last = last if last.calls else state
-        return None
+        return next(self._newest_steps(), None)
 
     def path(self) -> tuple[State, ...]:
         """Every State from the start to this one."""
@@ -278,14 +275,14 @@ class State:
 
     def table(self) -> list[dict[str, Any]]:
         """One plain dict per step: step, calls, results, tokens, cumulative_tokens, seconds."""
-        rows = []
+        rows: list[dict[str, Any]] = []
         total: int | None = 0
         for step in self.steps:
             tokens = step.usage.total if step.usage else None
             total = None if total is None or tokens is None else total + tokens
             row = {"step": step.number, "calls": [f"{call.name}({call.arguments})" for call in step.calls]}
-            row["results"] = [mask(shorten(result.content)) for result in step.results]
-            rows.append(row | {"tokens": tokens, "cumulative_tokens": total, "seconds": round(step.seconds, 3)})
+            row |= {"results": [mask(shorten(result.content)) for result in step.results], "tokens": tokens}
+            rows.append(row | {"cumulative_tokens": total, "seconds": round(step.seconds, 3)})
         return rows
 
     def raise_for_stop(self) -> State:
@@ -337,13 +334,12 @@ class State:
 
     def _next(self, kind: str, added: tuple[Message, ...], **changes: Any) -> State:
         """The child made by `kind`; what says how a State ended is its own and is not inherited."""
-        fresh = {"parent": self, "kind": kind, "added": added, **_OPEN_ENDED, **changes}
+        fresh = {**_OPEN_ENDED, **changes, "parent": self, "kind": kind, "added": added}
         if added:
-            fresh["prompt"] = self.prompt.grown(self.end, added)
-            fresh["end"] = self.end + len(added)
+            fresh |= {"prompt": self.prompt.grown(self.end, added), "end": self.end + len(added)}
         child = object.__new__(State)
-        for name in State.__slots__:
-            _put(child, name, fresh[name] if name in fresh else getattr(self, name))
+        for name, put in _PUT:
+            put(child, fresh[name] if name in fresh else getattr(self, name))
         return child
 
     def _tool_messages(self, results: tuple[ToolResult, ...]) -> tuple[Message, ...]:
@@ -360,6 +356,14 @@ class State:
             yield state
             state = state.parent
 
+    def _newest_steps(self) -> Iterator[Step]:
+        last = None
+        for state in self._upwards():
+            last = last or (state if state.calls else None)
+            if state.kind == "plan":
+                yield Step.between(state, last or state)
+                last = None
+
     def _owner(self, call_id: str, only_open: bool = False) -> tuple[State, ToolCall]:
         """The newest State of the round in which a call was made, and the call."""
         for state in [self] if only_open else self._upwards():
@@ -373,7 +377,7 @@ class State:
         return (self.goal, self.stop, self.answer, self.detail, self.counters, self.calls, self.approvals)
 
 
-_put = object.__setattr__
+_PUT = [(name, getattr(State, name).__set__) for name in State.__slots__]
 _OWN = State.__slots__[1:]
 _OPEN_ENDED: dict[str, Any] = {"decision": None, "stop": None, "answer": None, "value": None, "detail": ""}
 

@@ -141,7 +141,9 @@ async def _collected_in_thread(pieces: Iterator[str], tell: OnDelta) -> str:
         return "".join(parts)
 
     try:
-        return str(await _in_thread(collect))
+        text = str(await _in_thread(collect))
+        await asyncio.sleep(0)  # the last pieces are told before the reply comes
+        return text
     finally:
         left.set()
 

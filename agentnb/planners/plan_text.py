@@ -15,11 +15,10 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Any
 
 from agentnb.planners.loose_json import LooseObject, read_object
-from agentnb.text import clean, shorten
+from agentnb.text import clean, no_such_tool, shorten
 
 ARGS = ("args", "arguments", "parameters", "input")
 ANSWER = ("answer", "final_answer")
@@ -211,10 +210,7 @@ def _decoded(text: str) -> Any:
 
 
 def _unknown(tool: Any, tool_names: Sequence[str]) -> str:
-    near = get_close_matches(str(tool).rpartition(".")[2], tool_names, n=1)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
-    known = ", ".join(tool_names) or "none"
-    return f"there is no tool named {shorten(_text(tool))!r}. The tools are: {known}.{hint}"
+    return no_such_tool(_text(tool), tool_names)
 
 
 def _text(value: Any) -> str:
