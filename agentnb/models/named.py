@@ -6,10 +6,14 @@ reported at once.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from agentnb.core.model import Model, ModelReply, ModelRequest, OnDelta
+from agentnb.errors import SettingsError
 from agentnb.models import catalog
+from agentnb.models.profiles import PROFILES
+from agentnb.settings import Secret
 
 
 def to_model(thing: Any) -> Model:
@@ -39,6 +43,20 @@ class NamedModel:
         if self._found is None:
             self._found = catalog.as_model(self.name or None)
         return await self._found.reply(request, on_delta)
+
+    def sent(self, request: ModelRequest, streamed: bool = False) -> Any:
+        """What would be sent for this request, also where no key is set; the request itself where that is unknown."""
+        model = (self._found or _to_be_shown(self.name)) if self.name else None
+        return model.sent(request, streamed) if model is not None and hasattr(model, "sent") else request
+
+
+def _to_be_shown(name: str) -> Model | None:
+    """The model, perhaps without its key; None when it can't be told where and how it is asked."""
+    profile = PROFILES.get(name.partition(":")[0], PROFILES["openai"])
+    for key in (None, Secret("none", *profile.keys[:1])):
+        with suppress(SettingsError):
+            return catalog.resolve(name, api_key=key)
+    return None
 
 
 def _checked(name: str) -> str:

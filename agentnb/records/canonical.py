@@ -21,9 +21,9 @@ from agentnb.text import clean, mask
 
 START = ""
 """The id of the empty conversation."""
-NOT_CONTENT = frozenset(
-    ("stream", "stream_options", "headers", "extra_headers", "timeout", "metadata", "user", "request_id", "trace_id")
-)
+_HOW_SENT = ("stream", "stream_options", "headers", "extra_headers", "extra_query", "timeout", "prompt_cache_key")
+_WHO_AND_WHEN = ("metadata", "user", "safety_identifier", "session_id", "request_id", "trace_id", "traceparent")
+NOT_CONTENT = frozenset((*_HOW_SENT, *_WHO_AND_WHEN, "idempotency_key", "timestamp"))
 """Parameters that do not change what is asked."""
 _PRIVATE = re.compile(r"(?i)(proxy-)?authorization|(x-)?api[-_]?key|(set-)?cookie")
 _KEPT_PROMPTS = 64

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from agentnb.records.canonical import START, Conversations
 from agentnb.records.recording_file import Asked, Entry, RecordingFile
 
 _ROLES = {"system": "system prompt", "user": "user text", "assistant": "assistant text", "tool": "tool result"}
@@ -14,32 +15,28 @@ _WINDOW = 40
 
 def nearest(file: RecordingFile, asked: Asked, model: str) -> Entry | None:
     """The entry that shares most with this request: messages first, then their number, then all the rest."""
-    path = file.conversations.path(asked.history)
     said = file.conversations.said(asked.history)
-    best: Entry | None = None
-    best_score: tuple[int, ...] = ()
-    for entry in file.entries.values():
-        known = file.conversations.path(entry.asked.history)
-        score = _score(path, said, known, file, entry, asked, model)
-        if score > best_score:
-            best, best_score = entry, score
-    return best
+    shared = _shared(file.conversations, said)
+
+    def score(entry: Entry) -> tuple[int, ...]:
+        other = entry.asked
+        equal, length = shared[other.history]
+        rest = (other.tools == asked.tools) + (other.schema == asked.schema) + (other.parameters == asked.parameters)
+        return equal, -abs(length - len(said)), rest, model in ("", entry.model), entry.ask
+
+    return max(file.entries.values(), key=score, default=None)
 
 
-def _score(
-    path: list[str],
-    said: list[dict[str, Any]],
-    known: list[str],
-    file: RecordingFile,
-    entry: Entry,
-    asked: Asked,
-    model: str,
-) -> tuple[int, ...]:
-    was = [file.conversations.messages[name][1] for name in known]
-    equal = sum(a == b for a, b in zip(was, said, strict=False))
-    other = entry.asked
-    rest = (other.tools == asked.tools) + (other.schema == asked.schema) + (other.parameters == asked.parameters)
-    return equal, -abs(len(known) - len(path)), rest, model in ("", entry.model), entry.ask
+def _shared(conversations: Conversations, said: Sequence[Mapping[str, Any]]) -> dict[str, tuple[int, int]]:
+    """For each message: how many of those up to it are the same at the same place in `said`, and how many there are.
+
+    A message is kept after the one that it follows, so each is looked at once.
+    """
+    found = {START: (0, 0)}
+    for name, (after, message) in conversations.messages.items():
+        equal, place = found[after]
+        found[name] = (equal + (place < len(said) and message == said[place]), place + 1)
+    return found
 
 
 def first_difference(file: RecordingFile, entry: Entry, asked: Asked, model: str, ask: int) -> str:
@@ -56,6 +53,16 @@ def first_difference(file: RecordingFile, entry: Entry, asked: Asked, model: str
     if model not in ("", entry.model) and entry.model:
         return f"model: was {entry.model!r}, is {model!r}"
     return f"it was asked {entry.ask} times in the recording, this is time {ask}"
+
+
+def changed_tools(was: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """In words: the tools whose source is another one; how often it was defined is told, but is no change."""
+    pairs = [(name, was[name], now[name]) for name in was if name in now]
+    return [
+        f"tool {name} changed from {before} to {after}"
+        for name, before, after in pairs
+        if before.rpartition("·")[2] != after.rpartition("·")[2]
+    ]
 
 
 def _messages(was: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]) -> str:

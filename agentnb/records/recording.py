@@ -4,7 +4,8 @@
         agent.run("...")
 
 A recording stands at the door of every model call. It knows a request by its content and by how often it was asked
-before since the recording began; tools really run in a replay. Modes:
+before since the recording began; tools really run in a replay. Blocks in other threads or tasks do not mix: a call in a
+block of its own is answered there; a thread that has none is answered by whatever recording is open. Modes:
 
 - auto     replays what matches, else asks the model and records; where no model is set up, a request that was asked
            before gets its recorded reply again
@@ -18,22 +19,25 @@ before since the recording began; tools really run in a replay. Modes:
 from __future__ import annotations
 
 import os
+from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
 from threading import RLock
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from agentnb import settings
 from agentnb.core.model import Model, ModelReply, ModelRequest, Next, OnDelta, ask, doors
 from agentnb.errors import RecordingError, SettingsError, UsageError
 from agentnb.records.canonical import tidy
-from agentnb.records.misses import first_difference, nearest
+from agentnb.records.misses import changed_tools, first_difference, nearest
 from agentnb.records.recording_file import Asked, Entry, RecordingFile
 from agentnb.records.replies import Pieces, Stream, play_pieces, reply_from_json, reply_to_json, same_reply
 
 AGAIN = "asked once more than was recorded, and no model is set up: the recorded reply again"
 MODES = ("auto", "replay", "record", "off")
+_mine: ContextVar[tuple[Recording, ...]] = ContextVar("agentnb_recordings", default=())
+"""The blocks that this piece of work stands in."""
 
 
 class Recording:
@@ -50,6 +54,7 @@ class Recording:
         self.recorded = 0
         self.asked = 0
         self._failed = False
+        self._is_block = False
         self._file: RecordingFile | None = None
         self._taken: dict[tuple[Asked, str], set[int]] = {}
         self._rewritten: set[tuple[str, str]] = set()
@@ -94,9 +99,14 @@ class Recording:
             self._drop_stale()
 
     def __enter__(self) -> Self:
-        return self.open()
+        self._is_block = True
+        self.open()
+        _mine.set((*_mine.get(), self))
+        return self
 
     def __exit__(self, kind: type[BaseException] | None, error: object, traceback: TracebackType | None) -> None:
+        _mine.set(tuple(each for each in _mine.get() if each is not self))
+        self._is_block = False
         self.close(whole=kind is None)
 
     async def reply(self, model: Model, request: ModelRequest, on_delta: OnDelta | None, onward: Next) -> ModelReply:
@@ -105,8 +115,10 @@ class Recording:
         Raises:
             RecordingError: In replay, when this request is not recorded.
         """
+        if self._is_of_others():
+            return await onward(request)
         if self._file is None:
-            self.asked += 1
+            self._count("asked")
             return await onward(request)
         name = tidy(model.name or "")
         with self._lock:
@@ -114,23 +126,33 @@ class Recording:
             number = self._take(asked, name)
             entry = None if self.mode == "record" else self._file.find(asked, name, number)
         if entry is not None:
-            return self._replay(entry, request, on_delta)
+            return self._replay(entry, model, request, on_delta)
+        versions = _versions(request)
         if self.mode == "replay":
-            raise self._miss(asked, name, number)
+            raise self._miss(asked, name, number, versions)
         try:
             reply, stream = await self._onward(model, request, on_delta, onward)
-            self.asked += 1
+            with self._lock:
+                self.asked += 1
+                self._keep(Entry(asked, name or tidy(reply.model), number, reply_to_json(reply), stream, versions))
         except BaseException as error:
             self._failed = True
             self._taken[asked, name].discard(number)
             earlier = self._earlier(asked, name, number) if isinstance(error, SettingsError) else None
             if earlier is None:
                 raise
-            reply = self._replay(earlier, request, on_delta)
+            reply = self._replay(earlier, model, request, on_delta)
             return replace(reply, notes=(*reply.notes, AGAIN))
-        with self._lock:
-            self._keep(Entry(asked, name or tidy(reply.model), number, reply_to_json(reply), stream))
         return reply
+
+    def _is_of_others(self) -> bool:
+        """Whether this is another thread's or task's block, while the call stands in one of its own."""
+        mine = _mine.get()
+        return self._is_block and bool(mine) and self not in mine
+
+    def _count(self, what: str) -> None:
+        with self._lock:
+            setattr(self, what, getattr(self, what) + 1)
 
     def _take(self, asked: Asked, name: str) -> int:
         """How often this was asked, this time included; the number of a call that failed is taken again."""
@@ -145,9 +167,10 @@ class Recording:
         found = (self._file.find(asked, name, ask) for ask in range(number - 1, 0, -1))
         return next((entry for entry in found if entry is not None), None)
 
-    def _replay(self, entry: Entry, request: ModelRequest, on_delta: OnDelta | None) -> ModelReply:
-        self.replayed += 1
-        reply = reply_from_json(entry.reply, request)
+    def _replay(self, entry: Entry, model: Model, request: ModelRequest, on_delta: OnDelta | None) -> ModelReply:
+        self._count("replayed")
+        sent: Any = getattr(model, "sent", None)  # the models that speak over HTTP tell what they would send
+        reply = reply_from_json(entry.reply, sent(request, on_delta is not None) if callable(sent) else request)
         if on_delta is not None:
             play_pieces(entry.stream, reply, on_delta)
         return reply
@@ -158,17 +181,23 @@ class Recording:
         if on_delta is None:
             return await onward(request), None
         pieces = Pieces(on_delta)
-        inner = doors[doors.index(self) + 1 :] if self in doors else []
+        standing = list(doors)
+        inner = standing[standing.index(self) + 1 :] if self in standing else []
         return await ask(model, request, pieces, inner), pieces.kept
 
     def _keep(self, entry: Entry) -> None:
         assert self._file is not None
+        known = self._file.entries.get(entry.slot)
+        if (
+            known is None
+            or not same_reply(known.reply, entry.reply)
+            or entry.stream not in (None, known.stream)
+            or changed_tools(known.versions, entry.versions)
+        ):
+            self._file.append(entry)
         self.recorded += 1
         self._fresh.add(entry.slot)
         self._rewritten.add((entry.asked.history, entry.model))
-        known = self._file.entries.get(entry.slot)
-        if known is None or not same_reply(known.reply, entry.reply) or entry.stream not in (None, known.stream):
-            self._file.append(entry)
 
     def _drop_stale(self) -> None:
         """Leave out what followed from replies that are no longer there."""
@@ -181,14 +210,14 @@ class Recording:
             return False
         return any((name, entry.model) in self._rewritten for name in file.conversations.path(entry.asked.history))
 
-    def _miss(self, asked: Asked, name: str, number: int) -> RecordingError:
+    def _miss(self, asked: Asked, name: str, number: int, versions: dict[str, str]) -> RecordingError:
         assert self._file is not None
         entry = nearest(self._file, asked, name)
         if entry is None:
             return RecordingError(f"{self.path} holds nothing yet", remedy=_RECORD_FIRST)
-        difference = first_difference(self._file, entry, asked, name, number)
+        told = [first_difference(self._file, entry, asked, name, number), *changed_tools(entry.versions, versions)]
         return RecordingError(
-            f"{self.path} holds no reply to this request. The nearest is on line {entry.line}; {difference}",
+            f"{self.path} holds no reply to this request. The nearest is on line {entry.line}; {'; '.join(told)}",
             remedy='Record it with mode="auto", or ask what was recorded.',
         )
 
@@ -231,6 +260,13 @@ def stop_recording() -> Recording | None:
 def active_recording() -> Recording | None:
     """The recording that answers first now; None when none is open."""
     return next((door for door in doors if isinstance(door, Recording)), None)
+
+
+def _versions(request: ModelRequest) -> dict[str, str]:
+    """Tool name to count and hash of the source behind it, for the tools that have a version."""
+    told = {spec.name: spec.version.removeprefix(f"{spec.name}@") for spec in request.specs if spec.version}
+    tidied: dict[str, str] = tidy(told)
+    return tidied
 
 
 def _mode(asked: str) -> str:

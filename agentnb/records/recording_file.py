@@ -4,10 +4,12 @@
     {"id": "5a…", "message": {"content": "Be brief.", "role": "system"}}
     {"after": "5a…", "id": "9c…", "message": {"content": "2 + 3?", "role": "user"}}
     {"id": "77…", "tool": {"description": "Add two numbers.", "name": "add", "parameters": {…}}}
-    {"ask": 1, "model": "openai:gpt-5-mini", "reply": {…}, "request": {"messages": "9c…", "tools": ["77…"]}}
+    {"ask": 1, "model": "openai:gpt-5-mini", "reply": {…}, "request": {"messages": "9c…", "tools": ["77…"]},
+     "tool_versions": {"add": "1·3fa9c1d0"}}
 
 A request names its last message; `after` leads from there to the first. Lines are appended whole and flushed, so a
-crash costs at most the line in flight. A later line for the same request, model and `ask` replaces an earlier one.
+crash costs at most the line in flight. A later line for the same request, model and `ask` replaces an earlier one. The
+tool versions are no part of the question: they explain, where a replay finds another one, what may have changed it.
 """
 
 from __future__ import annotations
@@ -15,8 +17,9 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Set
+from dataclasses import dataclass, field, replace
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +56,8 @@ class Entry:
     """How often this request had been asked in its session, this time included."""
     reply: dict[str, Any]
     stream: Stream = None
+    versions: dict[str, str] = field(default_factory=dict)
+    """Tool name to the version that stood behind it: `2·3fa9c1d0` (how often defined, hash)."""
     line: int = field(default=0, compare=False)
     """Where in the file."""
 
@@ -120,22 +125,24 @@ class RecordingFile:
         Raises:
             RecordingError: The file can't be written.
         """
+        written: set[str] = set()
         new = [] if self._known else [_header()]
-        new += self._lines_for(entry, self._written)
+        new += self._lines_for(entry, written, self._written)
         try:
             self._append(new)
         except OSError as error:
             raise RecordingError(f"{self.path} can't be written: {error.strerror}") from error
         self._known = True
+        self._written |= written
         self._lines += len(new)
         self._take(entry, self._lines)
 
     def _append(self, lines: list[str]) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with open(self.path, "ab") as file:
+        with open(self.path, "ab", buffering=0) as file:
             if self._half and self._half[1] == file.tell():
                 file.truncate(self._half[0])
-            file.write("".join(("" if self._ended else "\n", *(line + "\n" for line in lines))).encode())
+            _write_whole(file, "".join(("" if self._ended else "\n", *(line + "\n" for line in lines))).encode())
         self._half, self._ended = None, True
 
     def rewrite(self, kept: list[Entry]) -> None:
@@ -148,28 +155,29 @@ class RecordingFile:
         beside.write_bytes(("\n".join(lines) + "\n").encode())
         os.replace(beside, self.path)
 
-    def _lines_for(self, entry: Entry, written: set[str]) -> Iterator[str]:
+    def _lines_for(self, entry: Entry, written: set[str], before: Set[str] = frozenset()) -> Iterator[str]:
+        """The entry's line after those that it refers to and that are neither `written` nor were `before`."""
         asked = entry.asked
-        for name in self._new_messages(asked.history, written):
+        for name in self._new_messages(asked.history, written, before):
             after, message = self.conversations.messages[name]
             yield encode({"id": name, "message": message, **({"after": after} if after else {})})
         for name in (*asked.tools, *([asked.schema] if asked.schema else [])):
-            if name not in written:
+            if name not in written and name not in before:
                 written.add(name)
                 kind, content = self.values[name]
                 yield encode({"id": name, kind: content})
         yield encode(_entry_to_json(entry))
 
-    def _new_messages(self, name: str, written: set[str]) -> list[str]:
+    def _new_messages(self, name: str, written: set[str], before: Set[str]) -> list[str]:
         names = []
-        while name != START and name not in written:
+        while name != START and name not in written and name not in before:
             names.append(name)
             written.add(name)
             name = self.conversations.messages[name][0]
         return names[::-1]
 
     def _take(self, entry: Entry, line: int) -> None:
-        entry = Entry(entry.asked, entry.model, entry.ask, entry.reply, entry.stream, line)
+        entry = replace(entry, line=line)
         if entry.slot not in self.entries:
             self.by_request.setdefault(entry.asked, []).append(entry.slot)
         self.entries[entry.slot] = entry
@@ -243,7 +251,8 @@ class RecordingFile:
             encode(request.get("parameters", {})),
         )
         reply_from_json(value["reply"], None)
-        return Entry(asked, value.get("model", ""), value["ask"], value["reply"], value.get("stream"))
+        about = (value.get("model", ""), value["ask"], value["reply"], value.get("stream"))
+        return Entry(asked, *about, {**value.get("tool_versions", {})})
 
 
 def _entry_to_json(entry: Entry) -> dict[str, Any]:
@@ -256,7 +265,19 @@ def _entry_to_json(entry: Entry) -> dict[str, Any]:
     if asked.parameters != "{}":
         request["parameters"] = json.loads(asked.parameters)
     line = {"ask": entry.ask, "model": entry.model, "request": request, "reply": entry.reply}
-    return line if entry.stream is None else {**line, "stream": entry.stream}
+    more = {"stream": entry.stream, "tool_versions": entry.versions or None}
+    return {**line, **{name: value for name, value in more.items() if value is not None}}
+
+
+def _write_whole(file: FileIO, data: bytes) -> None:
+    """Write all of it, or leave the file as it was: half a line in the middle would spoil the rest."""
+    size = file.tell()
+    try:
+        while data:
+            data = data[file.write(data) :]
+    except BaseException:
+        file.truncate(size)
+        raise
 
 
 def _header() -> str:

@@ -16,6 +16,8 @@ Stream = list[list[str]] | None
 _PLAIN = ("text", "reasoning", "finish", "refusal", "cost", "raw", "origin", "model", "answered_as", "seconds")
 _DEFAULTS = {each.name: each.default for each in fields(ModelReply)}
 _SHOWN = ("text", "reasoning", "call")
+_OPAQUE = ("id", "call_id", "signature", "encrypted_content", "thoughtSignature", "thought_signature")
+"""What a provider's own message holds that is another each time, even when it says the same."""
 
 
 def reply_to_json(reply: ModelReply) -> dict[str, Any]:
@@ -58,16 +60,23 @@ def _rest(call: Mapping[str, str]) -> dict[str, str]:
 
 
 def same_reply(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether two saved replies say the same: the time they took and the ids of their calls do not count."""
+    """Whether two saved replies say the same: the time they took, ids and signatures do not count."""
     return _essence(one) == _essence(other)
 
 
 def _essence(saved: Mapping[str, Any]) -> str:
-    text = encode({name: value for name, value in saved.items() if name != "seconds"})
+    said = {name: value for name, value in saved.items() if name != "seconds"}
+    text = encode({**said, "raw": _without_opaque(said.get("raw"))})
     for number, call in enumerate(saved.get("calls", ()), 1):
         if call.get("id"):
             text = text.replace(encode(call["id"]), f'"call {number}"')
     return text
+
+
+def _without_opaque(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _without_opaque(each) for name, each in value.items() if name not in _OPAQUE}
+    return [_without_opaque(each) for each in value] if isinstance(value, list) else value
 
 
 class Pieces:
