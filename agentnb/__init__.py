@@ -13,6 +13,7 @@ from typing import Any
 _HOME = {
     "Agent": "agentnb.agent",
     "AgentnbError": "agentnb.errors",
+    "Compaction": "agentnb.middleware.compaction",
     "Limits": "agentnb.core.limits",
     "Notes": "agentnb.memory.notes",
     "Runtime": "agentnb.core.runtime",
