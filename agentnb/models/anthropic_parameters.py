@@ -25,11 +25,7 @@ def wire_parameters(
         schema: JSON Schema for the reply's text, if it is to follow one.
         profile: Its renames and replacements come first.
     """
-    found: dict[str, Any] = {}
-    for name, value in parameters.items():
-        value = profile.replaces.get(name, {}).get(value, value) if isinstance(value, str) else value
-        name = profile.renames.get(name, name)
-        found[_NAMES.get(name, name)] = value
+    found = {_NAMES.get(name, name): value for name, value in profile.own_words(parameters)}
     _fit_tool_choice(found)
     if isinstance(found.get("stop_sequences"), str):
         found["stop_sequences"] = [found["stop_sequences"]]

@@ -14,7 +14,7 @@ from agentnb.core.model import Delta, OnDelta
 from agentnb.errors import ModelError
 from agentnb.models.anthropic_assembly import MessageAssembly
 from agentnb.models.chat_assembly import as_text, dicts_in, word
-from agentnb.models.chat_completions import _count
+from agentnb.models.usage import count, part
 from agentnb.text import clean
 
 _MOST_PAUSES = 8
@@ -35,10 +35,6 @@ class Turn:
         """The provider waits for its own blocks, to go on."""
         self._answers = 0
 
-    def note(self, *notes: str) -> None:
-        """Something that a reader should know."""
-        self.notes = (*self.notes, *notes)
-
     def add(self, body: Mapping[str, Any], notes: tuple[str, ...]) -> None:
         """The next answer."""
         usage = read_usage(body.get("usage"))
@@ -47,7 +43,7 @@ class Turn:
         self._answers += 1
         pauses = body.get("stop_reason") == "pause_turn"
         self.paused = pauses and self._answers <= _MOST_PAUSES
-        self.note(*notes, *((PAUSED if self.paused else GIVEN_UP,) if pauses else ()))
+        self.notes = (*self.notes, *notes, *((PAUSED if self.paused else GIVEN_UP,) if pauses else ()))
 
     def telling(self, tell: OnDelta | None) -> OnDelta | None:
         """The same listener; when an answer begins again, it hears once more what earlier answers of the turn said."""
@@ -63,11 +59,10 @@ class Turn:
 
         return told
 
-    def failed(self, error: ModelError) -> ModelError:
-        """The same error, with the text and the notes of the whole turn."""
+    def complete(self, error: ModelError) -> None:
+        """Tell in the error the text and the notes of the whole turn."""
         error.partial = text_in(self.blocks) + error.partial
         error.notes = (*self.notes, *error.notes)
-        return error
 
 
 def text_in(blocks: Iterable[Block]) -> str:
@@ -99,13 +94,12 @@ def read_usage(said: Any) -> Usage | None:
     """
     if not isinstance(said, Mapping):
         return None
-    input, output = _count(said, "input_tokens"), _count(said, "output_tokens")
+    input, output = count(said, "input_tokens"), count(said, "output_tokens")
     if input is None and output is None:
         return None
-    details = said.get("output_tokens_details")
-    reasoning = (_count(details, "thinking_tokens") or 0) if output is not None else None
+    reasoning = part(said.get("output_tokens_details"), "thinking_tokens", output)
     if input is None:
         return Usage(None, output, None, None, reasoning)
-    cached = _count(said, "cache_read_input_tokens") or 0
-    written = _count(said, "cache_creation_input_tokens") or 0
+    cached = count(said, "cache_read_input_tokens") or 0
+    written = count(said, "cache_creation_input_tokens") or 0
     return Usage(input + cached + written, output, cached, written, reasoning)

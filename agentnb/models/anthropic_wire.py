@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agentnb.core.messages import Message, ToolCall
-from agentnb.core.model import ModelRequest
 from agentnb.core.tool import ToolSpec
 from agentnb.models.chat_assembly import dicts_in
 from agentnb.models.chat_wire import encode_strictly
+from agentnb.models.sent import Sent
 
 _ILLEGAL = re.compile(r"[^a-zA-Z0-9_-]")
 _LEGAL_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -34,7 +34,12 @@ class Encoding:
     """How messages are written for one model."""
 
     origin: str
-    """Whose own messages go back unchanged; also names this encoding where a message keeps its bytes."""
+    """Whose own messages go back unchanged."""
+
+    @property
+    def key(self) -> str:
+        """Names this encoding where a message keeps its bytes."""
+        return self.origin
 
     def encode(self, message: Message) -> bytes:
         """The content blocks of the message, joined; of a system message its text, as a JSON string."""
@@ -108,21 +113,17 @@ def encode_tools(specs: Sequence[ToolSpec], strict: bool | None) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class SentMessages:
-    """The request that went over the wire: the parts around the shared messages, joined again when asked for."""
+class SentMessages(Sent):
+    """A request in Anthropic Messages."""
 
-    request: ModelRequest
-    encoding: Encoding
-    head: bytes
-    tail: bytes
     begun: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)
     """Content blocks of a turn that the provider paused: they go back to it as the last message."""
 
     def body(self) -> bytes:
         """The exact bytes; each message is encoded once in its life."""
-        key, encode = self.encoding.origin, self.encoding.encode
+        key, encode = self.encoding.key, self.encoding.encode
         parts, systems, speaker = [self.head, b'"messages":['], [], ""
-        for message in (*self.request.preamble, *self.request.prompt.items[: self.request.end]):
+        for message in self.messages:
             fragment, role = message.fragment(key, encode), message.role
             if role == "system":
                 systems.append(fragment)
@@ -136,11 +137,6 @@ class SentMessages:
             parts += (opening, encode_strictly(list(self.begun))[1:-1])
         parts.append(b"]}]" if speaker or self.begun else b"]")
         return b"".join((*parts, _system(systems), self.tail))
-
-    def json(self) -> dict[str, Any]:
-        """The JSON body, as sent."""
-        body: dict[str, Any] = json.loads(self.body())
-        return body
 
 
 def _system(texts: Sequence[bytes]) -> bytes:

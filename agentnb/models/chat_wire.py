@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -17,10 +16,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agentnb.core.messages import Message, ToolCall
-from agentnb.core.model import ModelRequest
 from agentnb.core.tool import ToolSpec
 from agentnb.models import think_tags
 from agentnb.models.profiles import Profile
+from agentnb.models.sent import Sent
 from agentnb.strict_json import encode
 from agentnb.text import clean
 
@@ -136,23 +135,7 @@ def _strict(value: Any) -> Any:
     return [_strict(each) for each in value] if isinstance(value, list | tuple) else value
 
 
-@dataclass(frozen=True, slots=True)
-class SentChat:
-    """The request that went over the wire: the parts around the shared messages, joined again when asked for."""
+class SentChat(Sent):
+    """A request in chat completions."""
 
-    request: ModelRequest
-    encoding: Encoding
-    head: bytes
-    tail: bytes
-
-    def body(self) -> bytes:
-        """The exact bytes; each message is encoded once in its life."""
-        key, encode_one = self.encoding.key, self.encoding.encode
-        parts = [message.fragment(key, encode_one) for message in self.request.preamble]
-        parts += [message.fragment(key, encode_one) for message in self.request.prompt.items[: self.request.end]]
-        return b"".join((self.head, b",".join(parts), self.tail))
-
-    def json(self) -> dict[str, Any]:
-        """The JSON body, as sent."""
-        body: dict[str, Any] = json.loads(self.body())
-        return body
+    __slots__ = ()

@@ -71,6 +71,16 @@ class Endpoint:
         return ""
 
 
+def key_header(api_key: str | Secret | None, header: str) -> dict[str, str | Secret]:
+    """The header with the key, "Bearer KEY" where it is `authorization`; "none" where there is no key."""
+    if header != "authorization":
+        return {header: api_key if isinstance(api_key, Secret) else Secret(api_key or "none")}
+    if api_key is None:
+        return {header: "Bearer none"}
+    key = api_key if isinstance(api_key, Secret) else Secret(api_key)
+    return {header: key.with_prefix("Bearer ")}
+
+
 def _parsed(address: str) -> httpx.URL:
     try:
         url = httpx.URL(address)

@@ -9,18 +9,18 @@ unchanged, each with its signature.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
-from agentnb.core.messages import ToolCall, Usage, unique_ids
-from agentnb.core.model import Delta, ModelReply, ModelRequest, OnDelta
+from agentnb.core.messages import Usage
+from agentnb.core.model import ModelReply, ModelRequest, OnDelta
 from agentnb.core.tool import ToolSpec
-from agentnb.models.anthropic_events import Body
 from agentnb.models.chat_assembly import word
-from agentnb.models.chat_completions import _LOCAL_TIMEOUTS, _key_header
 from agentnb.models.chat_wire import encode_strictly
 from agentnb.models.endpoint import Endpoint
+from agentnb.models.event_reader import Body
 from agentnb.models.gemini_assembly import GeminiReader, candidate_in, parts_in
 from agentnb.models.gemini_parameters import wire_parameters
 from agentnb.models.gemini_reply import (
@@ -35,107 +35,63 @@ from agentnb.models.gemini_reply import (
 )
 from agentnb.models.gemini_wire import INVENTED, Encoding, SentGemini, encode_tools
 from agentnb.models.http_errors import WireError, unreadable
-from agentnb.models.prices import price
+from agentnb.models.http_model import HttpModel
 from agentnb.models.profiles import Profile
-from agentnb.models.recovered import NOTE, recover
-from agentnb.models.transport import Retry, Timeouts, Transport
+from agentnb.models.transport import Transport, announce
 from agentnb.settings import Secret
 from agentnb.text import clean
 
 VERSION = "/v1beta"
 """The version path where the base URL has none."""
-NATIVE = Profile("gemini-native", dialect="gemini", key_header="x-goog-api-key", think_tags=False)
 ASKED_AGAIN = "asked again: the provider could not read the model's call"
 _VERSIONED = re.compile(r"/v\d\w*$")
 _PASTED = re.compile(r"/models(/[^/]*)?$|/openai$")
 _SCHEMA_FIELDS = ("response_json_schema", "responseJsonSchema", "response_schema", "responseSchema")
-_FORMAT_FIELDS = ("response mime type", "response_mime_type", "responseMimeType", *_SCHEMA_FIELDS)
 
 
-class GeminiModel:
-    """One model of one server.
+class GeminiModel(HttpModel[Body]):
+    """One model of one server; its name has "models/" before it or not, `base_url` the version path or not."""
 
-    Args:
-        model: The name that the server knows it by, with or without "models/".
-        base_url: With or without the version path.
-        api_key: None sends "none", which is enough for a server without keys.
-        profile: The provider's quirks.
-        name: Shown where a model's name is shown, such as "google:gemini-3-flash".
-        headers: Sent besides the key.
-        recover_calls: Take a reply that is nothing but a tool call written as text for that call.
-        retry: How often and how long a failed call is tried again.
-        timeouts: None: longer ones for a server on this machine.
+    dialect = "gemini"
+    path = ":generateContent"
+    home = "https://generativelanguage.googleapis.com/v1beta"
+    compatible = Profile("gemini-native", dialect="gemini", key_header="x-goog-api-key", think_tags=False)
+    invented = INVENTED
+    form_fields = ("response mime type", "response_mime_type", "responseMimeType", *_SCHEMA_FIELDS)
 
-    Raises:
-        SettingsError: The base URL or the key can't be used.
-    """
-
-    def __init__(
-        self,
-        model: str,
-        base_url: str = "https://generativelanguage.googleapis.com/v1beta",
-        api_key: str | Secret | None = None,
-        profile: Profile = NATIVE,
-        name: str | None = None,
-        *,
-        headers: Mapping[str, str | Secret] | None = None,
-        recover_calls: bool = True,
-        retry: Retry | None = None,
-        timeouts: Timeouts | None = None,
-    ) -> None:
-        self.model = model.removeprefix("models/")
-        self.name = name or f"{profile.name}:{model}"
-        self.profile = profile
-        self.recover_calls = recover_calls
-        sent = {**_key_header(api_key, profile), **(headers or {})}
-        path = "/" + (self.model if "/" in self.model else f"models/{self.model}")
-        endpoint = Endpoint(_address(base_url), f"{path}:generateContent", sent)
-        self._streaming = Endpoint(_address(base_url, "alt=sse"), f"{path}:streamGenerateContent", sent)
-        local = profile.local or endpoint.is_local
-        self.transport = Transport(endpoint, retry or Retry(), timeouts or (_LOCAL_TIMEOUTS if local else Timeouts()))
-        self._encoding = Encoding(f"gemini:{self.name}")
+    def __init__(self, model: str, *args: Any, **options: Any) -> None:
+        super().__init__(model.removeprefix("models/"), *args, **options)
+        self._encoding = Encoding(self.origin)
         self._without_schema: frozenset[bool] = frozenset()
-        self._tools: tuple[tuple[ToolSpec, ...], bytes] = ((), b"")
-
-    def __repr__(self) -> str:
-        return f"GeminiModel({self.name!r}, {self.transport.endpoint.base!r})"
 
     async def reply(self, request: ModelRequest, on_delta: OnDelta | None = None) -> ModelReply:
         """Answer; whole, or streamed when there is someone to tell of the pieces.
 
         Raises:
-            ModelError: No try brought a usable reply.
+            ModelError: No try brought a usable reply; its `request` is what was sent.
         """
-        began = self.transport.clock()
-        transport = self.transport if on_delta is None else replace(self.transport, endpoint=self._streaming)
-        notes: tuple[str, ...] = ()
-        before: Usage | None = None
-        while True:
-            sent = self.sent(request)
-            try:
-                body, waits = await transport.call(sent.body(), partial(self._reader, on_delta), on_delta)
-            except WireError as error:
-                change, waits = self._adapt(error, request), error.notes
-                if change is None:
-                    raise
-            else:
-                change = self._unread(body, before)
-                if change is None:
-                    break
-                before = read_usage(body.get("usageMetadata")) or Usage()
-            notes = (*notes, *waits, change)
+        began, before = self.transport.clock(), None
+        sent, body, notes = await self._ask(request, on_delta)
+        if (change := self._unread(body)) is not None:
+            before = read_usage(body.get("usageMetadata")) or Usage()
             if on_delta is not None:
-                on_delta(Delta("restart"))
-                on_delta(Delta("note", change))
-        reply = self._read(body, request, before)
-        seconds = self.transport.clock() - began
-        return replace(reply, request=sent, seconds=seconds, notes=(*notes, *waits, *reply.notes))
+                announce(on_delta, change, shown=True)
+            sent, body, notes = await self._ask(request, on_delta, (*notes, change))
+        return self._finished(partial(self._read, body, request, before), sent, notes, began)
+
+    # ── the request ──────────────────────────────────────────────────────────────────────────────────────────────
 
     def sent(self, request: ModelRequest, streamed: bool = False) -> SentGemini:
         """What would be sent for this request, with `.json()`, streamed or not; no message is copied."""
-        return SentGemini(request, self._encoding, self._tail(request))
+        return SentGemini(request, self._encoding, b'{"contents":[', self._tail(request))
 
-    # ── the request ──────────────────────────────────────────────────────────────────────────────────────────────
+    def _endpoint(self, base_url: str, headers: Mapping[str, str | Secret]) -> Endpoint:
+        path = "/" + (self.model if "/" in self.model else f"models/{self.model}")
+        self._streaming = Endpoint(_address(base_url, "alt=sse"), f"{path}:streamGenerateContent", headers)
+        return Endpoint(_address(base_url), path + self.path, headers)
+
+    def _transport(self, streamed: bool) -> Transport:
+        return replace(self.transport, endpoint=self._streaming) if streamed else self.transport
 
     def _tail(self, request: ModelRequest) -> bytes:
         """Everything that follows the messages: tools as encoded before, then what was set."""
@@ -149,26 +105,22 @@ class GeminiModel:
             parts += (b",", encode_strictly(more)[1:-1])
         return b"".join((*parts, b"}"))
 
-    def _encoded_tools(self, specs: tuple[ToolSpec, ...]) -> bytes:
-        kept = self._tools
-        if len(kept[0]) != len(specs) or any(a is not b for a, b in zip(kept[0], specs, strict=True)):
-            kept = self._tools = (specs, encode_tools(specs))
-        return kept[1]
+    def _encode_tools(self, specs: Sequence[ToolSpec]) -> bytes:
+        return encode_tools(specs)
 
-    def _adapt(self, error: WireError, request: ModelRequest) -> str | None:
-        """Leave out what the server refuses, add what it misses; in words, or None when nothing can be changed."""
+    def _adapt(self, error: WireError, request: ModelRequest, notes: tuple[str, ...]) -> str | None:
         with_tools = bool(request.specs)
         if not self._encoding.signs and error.names("thought_signature", "thoughtSignature", "thought signature"):
             return self._sign()
-        if request.schema is not None and with_tools not in self._without_schema and error.names(*_FORMAT_FIELDS):
+        if request.schema is not None and with_tools not in self._without_schema and error.names(*self.form_fields):
             self._without_schema |= {with_tools}
             return "asked again without the schema: the server does not take it" + (" beside tools" * with_tools)
         return None
 
-    def _unread(self, body: Body, before: Usage | None) -> str | None:
+    def _unread(self, body: Body) -> str | None:
         """A call that the provider could not read is asked for once more; in words, or None when all is well."""
         broken = broken_call(body)
-        if not broken or before is not None:
+        if not broken:
             return None
         if candidate_in(body).get("finishReason") == UNSIGNED and not self._encoding.signs:
             return self._sign()
@@ -184,46 +136,36 @@ class GeminiModel:
         endpoint = self.transport.endpoint if on_delta is None else self._streaming
         return GeminiReader(endpoint.target, on_delta)
 
-    def _read(self, body: Body, request: ModelRequest, before: Usage | None = None) -> ModelReply:
+    def _read(self, answer: Body, request: ModelRequest, before: Usage | None = None) -> ModelReply:
         """The reply in a body.
 
         Args:
-            body: A whole answer.
+            answer: A whole answer.
             request: What it answers.
             before: The tokens of an answer that could not be used.
-
-        Raises:
-            ModelError: The provider could not read the model's call.
         """
-        if broken := broken_call(body):
+        said = self._parsed(answer)
+        usage = said.usage if before is None else before.plus(said.usage)
+        return self._completed(replace(said, usage=usage), request)
+
+    def _parsed(self, answer: Body) -> ModelReply:
+        if broken := broken_call(answer):
             raise unreadable(
                 self.transport.endpoint.target,
                 "with a call that the provider itself could not take",
                 broken,
                 remedy="Ask again, or in other words; simpler parameters of the tools help.",
             )
-        text, calls = text_in(body), calls_in(body)
-        recovered: tuple[ToolCall, ...] = ()
-        if self.recover_calls and not calls:
-            recovered = recover(text, {spec.name for spec in request.specs})
-        finish = finish_of(body, bool(calls or recovered))
-        if finish in ("refusal", "content_filter"):
-            calls = recovered = ()
-        usage = read_usage(body.get("usageMetadata"))
-        usage = usage if before is None else before.plus(usage)
+        calls = calls_in(answer)
         return ModelReply(
-            text="" if recovered else text,
-            calls=unique_ids(calls or recovered, f"{INVENTED}_{request.end}"),
-            reasoning=reasoning_in(body),
-            finish=finish,
-            refusal=refusal_in(body),
-            usage=usage,
-            cost=price(self.model, usage, self.profile.prices) if self.profile.prices else None,
-            raw={"role": "model", "parts": parts_in(body)},
-            origin="" if recovered else self._encoding.origin,
-            model=self.name,
-            answered_as=clean(word(body.get("modelVersion"))),
-            notes=(NOTE,) if recovered else (),
+            text_in(answer),
+            calls,
+            reasoning_in(answer),
+            finish_of(answer, bool(calls)),
+            refusal_in(answer),
+            read_usage(answer.get("usageMetadata")),
+            raw={"role": "model", "parts": parts_in(answer)},
+            answered_as=clean(word(answer.get("modelVersion"))),
         )
 
 

@@ -67,9 +67,7 @@ def wire_parameters(
     """
     found: dict[str, Any] = {}
     config: dict[str, Any] = {}
-    for name, value in parameters.items():
-        value = profile.replaces.get(name, {}).get(value, value) if isinstance(value, str) else value
-        name = profile.renames.get(name, name)
+    for name, value in profile.own_words(parameters):
         name = _NAMES.get(name, name)
         (config if name in _CONFIG else found)[name] = value
     _fit_tool_choice(found)

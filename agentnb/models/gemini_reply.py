@@ -7,8 +7,8 @@ from typing import Any
 
 from agentnb.core.messages import ToolCall, Usage
 from agentnb.models.chat_assembly import as_text, word
-from agentnb.models.chat_completions import _count
 from agentnb.models.gemini_assembly import block_reason, candidate_in, parts_in
+from agentnb.models.usage import count
 from agentnb.text import clean
 
 _FINISHES = {
@@ -90,15 +90,15 @@ def read_usage(said: Any) -> Usage | None:
     """
     if not isinstance(said, Mapping):
         return None
-    input, total = _count(said, "promptTokenCount"), _count(said, "totalTokenCount")
-    answer, thoughts = _count(said, "candidatesTokenCount"), _count(said, "thoughtsTokenCount")
+    input, total = count(said, "promptTokenCount"), count(said, "totalTokenCount")
+    answer, thoughts = count(said, "candidatesTokenCount"), count(said, "thoughtsTokenCount")
     if input is None and answer is None and thoughts is None:
         return None
     if input is not None:
-        input += _count(said, "toolUsePromptTokenCount") or 0
+        input += count(said, "toolUsePromptTokenCount") or 0
     output = None if answer is None and thoughts is None else (answer or 0) + (thoughts or 0)
     if output is None and input is not None and total is not None:
         output = max(0, total - input)
     known = None if input is None else 0
-    cached = _count(said, "cachedContentTokenCount")
+    cached = count(said, "cachedContentTokenCount")
     return Usage(input, output, known if cached is None else cached, known, None if output is None else thoughts or 0)

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agentnb.core.messages import Message, ToolCall
-from agentnb.core.model import ModelRequest
 from agentnb.core.tool import ToolSpec
 from agentnb.models.anthropic_wire import legal_id
 from agentnb.models.chat_assembly import dicts_in
 from agentnb.models.chat_wire import encode_strictly
+from agentnb.models.sent import Sent
 
 INVENTED = "gemini"
 """Begins the ids that are made for calls which came without one; they are never sent."""
@@ -133,36 +133,28 @@ def _declared(spec: ToolSpec) -> dict[str, Any]:
     return {"name": spec.name, "description": spec.description, "parametersJsonSchema": dict(spec.parameters)}
 
 
-@dataclass(frozen=True, slots=True)
-class SentGemini:
-    """The request that went over the wire: the parts around the shared messages, joined again when asked for."""
+class SentGemini(Sent):
+    """A request to Gemini's own API; the model's name is in the address."""
 
-    request: ModelRequest
-    encoding: Encoding
-    tail: bytes
+    __slots__ = ()
 
     def body(self) -> bytes:
-        """The exact bytes; each message is encoded once in its life. The model's name is in the address."""
+        """The exact bytes; each message is encoded once in its life."""
         key, encode = self.encoding.key, self.encoding.encode
-        parts, systems = [b'{"contents":['], []
+        parts, systems = [self.head], []
         inside: bool | None = None
-        for message in (*self.request.preamble, *self.request.prompt.items[: self.request.end]):
+        for message in self.messages:
             fragment = message.fragment(key, encode)
-            if message.role == "system" or not fragment:
+            if message.role == "system":
                 systems.append(fragment)
-                continue
-            result = is_result(message)
-            parts += (_JOINTS[inside, result], fragment)
-            inside = result
+            elif fragment:
+                result = is_result(message)
+                parts += (_JOINTS[inside, result], fragment)
+                inside = result
         system = b",".join(filter(None, systems))
         parts.append(b"]}]" if inside else b"]")
         parts += (b',"systemInstruction":{"parts":[', system, b"]}") if system else ()
         return b"".join((*parts, self.tail))
-
-    def json(self) -> dict[str, Any]:
-        """The JSON body, as sent."""
-        body: dict[str, Any] = json.loads(self.body())
-        return body
 
 
 _OPEN = b'{"role":"user","parts":['

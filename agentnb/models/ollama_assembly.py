@@ -12,8 +12,8 @@ from typing import Any
 
 from agentnb.core.model import Delta, OnDelta
 from agentnb.models import think_tags
-from agentnb.models.anthropic_events import Body, Reader
 from agentnb.models.chat_assembly import dicts_in, word
+from agentnb.models.event_reader import Body, Reader
 from agentnb.models.http_errors import body_error, unreadable
 from agentnb.models.sse import Event, EventSplitter
 from agentnb.text import clean

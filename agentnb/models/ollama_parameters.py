@@ -59,9 +59,7 @@ def wire_parameters(
     """
     found: dict[str, Any] = {}
     options: dict[str, Any] = {}
-    for name, value in parameters.items():
-        value = profile.replaces.get(name, {}).get(value, value) if isinstance(value, str) else value
-        name = profile.renames.get(name, name)
+    for name, value in profile.own_words(parameters):
         name = _NAMES.get(name, name)
         (options if name in _OPTIONS else found)[name] = value
     if isinstance(options.get("stop"), str):

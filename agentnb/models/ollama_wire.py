@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from agentnb.core.messages import Message, ToolCall
-from agentnb.core.model import ModelRequest
 from agentnb.models import think_tags
 from agentnb.models.chat_assembly import dicts_in
 from agentnb.models.chat_wire import encode_strictly
+from agentnb.models.sent import Sent
 
 INVENTED = "ollama"
 """Begins the ids that are made for calls which came without one; they are never sent."""
@@ -28,7 +28,12 @@ class Encoding:
     """How messages are written for one model."""
 
     origin: str
-    """Whose own messages go back unchanged; also names this encoding where a message keeps its bytes."""
+    """Whose own messages go back unchanged."""
+
+    @property
+    def key(self) -> str:
+        """Names this encoding where a message keeps its bytes."""
+        return self.origin
 
     def encode(self, message: Message) -> bytes:
         """The message as JSON."""
@@ -86,23 +91,7 @@ def _id(field: str, id: str) -> dict[str, str]:
     return {} if not id or _INVENTED.fullmatch(id) else {field: id}
 
 
-@dataclass(frozen=True, slots=True)
-class SentOllama:
-    """The request that went over the wire: the parts around the shared messages, joined again when asked for."""
+class SentOllama(Sent):
+    """A request to Ollama's own API."""
 
-    request: ModelRequest
-    encoding: Encoding
-    head: bytes
-    tail: bytes
-
-    def body(self) -> bytes:
-        """The exact bytes; each message is encoded once in its life."""
-        key, encode_one = self.encoding.origin, self.encoding.encode
-        messages = (*self.request.preamble, *self.request.prompt.items[: self.request.end])
-        parts = [message.fragment(key, encode_one) for message in messages]
-        return b"".join((self.head, b",".join(parts), self.tail))
-
-    def json(self) -> dict[str, Any]:
-        """The JSON body, as sent."""
-        body: dict[str, Any] = json.loads(self.body())
-        return body
+    __slots__ = ()

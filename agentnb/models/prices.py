@@ -1,11 +1,21 @@
-"""What a call costs, from the optional package genai-prices; None wherever that is not known."""
+"""What a call costs: what the provider says, or the price list of the optional package genai-prices, or None."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
 from agentnb.core.messages import Usage
+
+
+def told_cost(usage: Any) -> float | None:
+    """US dollars, as some providers say it in the usage of an answer."""
+    said = usage.get("cost") if isinstance(usage, Mapping) else None
+    if isinstance(said, bool) or not isinstance(said, int | float) or not math.isfinite(said):
+        return None
+    return float(said)
 
 
 def price(model: str, usage: Usage | None, provider: str | None = None) -> float | None:

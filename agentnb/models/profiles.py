@@ -5,7 +5,7 @@ A quirk that the rows can't say yet becomes a field of Profile, read in one plac
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -52,6 +52,12 @@ class Profile:
     """Every call id has exactly so many of [a-zA-Z0-9]; None: up to 40 characters of any kind."""
     prices: str = ""
     """The provider's name in the price list; "" when its calls have no list price."""
+
+    def own_words(self, parameters: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+        """What the user set, under this provider's names and with its values."""
+        for name, value in parameters.items():
+            own = self.replaces.get(name, {}).get(value, value) if isinstance(value, str) else value
+            yield self.renames.get(name, name), own
 
 
 _MAX = {"max_completion_tokens": "max_tokens"}

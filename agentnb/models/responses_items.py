@@ -1,13 +1,12 @@
-"""What the items of a response's output mean: text, reasoning, refusal, calls, and usage."""
+"""What the items of a response's output mean: text, reasoning, refusal and calls."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
-from agentnb.core.messages import ToolCall, Usage
+from agentnb.core.messages import ToolCall
 from agentnb.models.chat_assembly import as_text, dicts_in, word
-from agentnb.models.chat_completions import _count, _part
 from agentnb.text import clean
 
 Item = dict[str, Any]
@@ -58,23 +57,3 @@ def read_calls(items: Iterable[Item]) -> tuple[ToolCall, ...]:
 def _call(item: Item) -> ToolCall:
     id = word(item.get("call_id")) or word(item.get("id"))
     return ToolCall(clean(id), clean(word(item.get("name"))), clean(as_text(item.get("arguments"))))
-
-
-def read_usage(said: Any) -> Usage | None:
-    """Usage in one form: input holds the cached part, output the reasoning; None where the server said nothing.
-
-    A part that is not named is 0, as long as the whole is.
-    """
-    if not isinstance(said, Mapping):
-        return None
-    input, output = _count(said, "input_tokens"), _count(said, "output_tokens")
-    if input is None and output is None:
-        return None
-    of_input, of_output = said.get("input_tokens_details"), said.get("output_tokens_details")
-    return Usage(
-        input,
-        output,
-        _part(of_input, "cached_tokens", input),
-        _part(of_input, "cache_write_tokens", input),
-        _part(of_output, "reasoning_tokens", output),
-    )

@@ -26,11 +26,7 @@ def wire_parameters(
         text_format: The form that the reply's text should have, if any.
         profile: Its renames and replacements come first.
     """
-    found: dict[str, Any] = {}
-    for name, value in parameters.items():
-        value = profile.replaces.get(name, {}).get(value, value) if isinstance(value, str) else value
-        name = _NAMES.get(name, name)
-        found[profile.renames.get(name, name)] = value
+    found = {_NAMES.get(name, name): value for name, value in profile.own_words(parameters)}
     choice = found.get("tool_choice")
     if isinstance(choice, Mapping) and isinstance(choice.get("function"), Mapping):
         found["tool_choice"] = {"type": "function", "name": choice["function"].get("name")}

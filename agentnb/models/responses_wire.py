@@ -7,17 +7,16 @@ is stored on its side.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from agentnb.core.messages import Message, ToolCall
-from agentnb.core.model import ModelRequest
 from agentnb.core.tool import ToolSpec
 from agentnb.models.anthropic_wire import legal_id, legal_name
 from agentnb.models.chat_assembly import dicts_in
 from agentnb.models.chat_wire import encode_strictly
+from agentnb.models.sent import Sent
 
 _LONGEST_ID = 64
 
@@ -96,28 +95,18 @@ def _tool(spec: ToolSpec) -> Mapping[str, Any]:
     return {"type": "function", "name": spec.name, "description": spec.description, "parameters": parameters}
 
 
-@dataclass(frozen=True, slots=True)
-class SentResponses:
-    """The request that went over the wire: the parts around the shared messages, joined again when asked for."""
+class SentResponses(Sent):
+    """A request in Responses; its first system message becomes `instructions`."""
 
-    request: ModelRequest
-    encoding: Encoding
-    head: bytes
-    tail: bytes
+    __slots__ = ()
 
     def body(self) -> bytes:
-        """The exact bytes; each message is encoded once in its life. A first system message becomes `instructions`."""
-        key, encode_one = self.encoding.key, self.encoding.encode
-        messages = (*self.request.preamble, *self.request.prompt.items[: self.request.end])
-        instructions = b""
+        """The exact bytes; each message is encoded once in its life."""
+        key, encode = self.encoding.key, self.encoding.encode
+        messages, instructions = self.messages, b""
         if messages and messages[0].role == "system":
             text = messages[0].fragment(f"{key} instructions", _instructions)
             instructions = b'"instructions":' + text + b"," if text != b'""' else b""
             messages = messages[1:]
-        parts = [part for message in messages if (part := message.fragment(key, encode_one))]
+        parts = [part for message in messages if (part := message.fragment(key, encode))]
         return b"".join((self.head, instructions, b'"input":[', b",".join(parts), b"]", self.tail))
-
-    def json(self) -> dict[str, Any]:
-        """The JSON body, as sent."""
-        body: dict[str, Any] = json.loads(self.body())
-        return body

@@ -110,6 +110,10 @@ class Timeouts:
         return {"connect": self.connect, "read": read, "write": self.read, "pool": self.connect}
 
 
+LOCAL_TIMEOUTS = Timeouts(read=600.0, gap=300.0, total=1800.0)
+"""For a server on this machine, whose model may have to be loaded first."""
+
+
 @dataclass(frozen=True, slots=True)
 class Transport:
     """Calls to one Endpoint. It keeps nothing of a loop, so it serves every thread and can be pickled."""
@@ -146,7 +150,7 @@ class Transport:
                     raise self._final(error, reader.partial, notes)  # noqa: B904  # it is the same error
                 notes.append(_note(error, wait))
             if on_delta is not None:
-                _announce(on_delta, notes[-1], reader.shown)
+                announce(on_delta, notes[-1], reader.shown)
             await self.sleep(wait)
 
     def _final(self, error: ModelError, partial: str, notes: list[str]) -> ModelError:
@@ -257,7 +261,8 @@ def _note(error: ModelError, wait: float) -> str:
     return mask(f"waiting {seconds} s: {reason} ({shorten(error.message, 160)})")
 
 
-def _announce(on_delta: OnDelta, note: str, shown: bool) -> None:
+def announce(on_delta: OnDelta, note: str, shown: bool) -> None:
+    """Tell why a call begins again, and that what was shown of it is to be dropped."""
     if shown:
         on_delta(Delta("restart"))
     on_delta(Delta("note", note))

@@ -15,7 +15,7 @@ from agentnb.core.messages import Message, ToolCall
 from agentnb.core.model import Delta, ModelRequest, Prompt
 from agentnb.core.tool import ToolSpec
 from agentnb.errors import ModelError
-from agentnb.models.ollama import NATIVE, OllamaModel
+from agentnb.models.ollama import OllamaModel
 from agentnb.models.server import Raw
 
 ROW = next(row for row in HTTP if row.name == "ollama")
@@ -199,7 +199,7 @@ def test_thinking_tags_of_other_texts_stay():
     """Where the profile says that no model writes them."""
     from dataclasses import replace
 
-    plain = OllamaModel("m", profile=replace(NATIVE, think_tags=False))
+    plain = OllamaModel("m", profile=replace(OllamaModel.compatible, think_tags=False))
     reply = plain._read({"message": {"content": "<think>a</think>b"}}, request())
     assert (reply.text, reply.reasoning) == ("<think>a</think>b", "")
 

@@ -18,7 +18,6 @@ from test_contract import WIRE, Say, anthropic_answer, responses_answer, stream
 from agentnb.core.model import Delta, ModelReply
 from agentnb.errors import ModelError
 from agentnb.models.anthropic import AnthropicModel
-from agentnb.models.anthropic_turn import Turn
 from agentnb.models.responses import ResponsesModel
 from agentnb.models.server import Raw
 
@@ -41,12 +40,7 @@ def read(
     reader.start(kind if kind is not None else "text/event-stream" if streamed else "application/json")
     for at, to in pairwise((0, *cuts, len(data))):
         reader.feed(data[at:to])
-    body = reader.finish()
-    if dialect == "responses":
-        return model._read(body, request())
-    turn = Turn()
-    turn.add(body, ())
-    return model._read(turn, body, request())
+    return model._read(reader.finish(), request())
 
 
 def bytes_of(answer: Raw) -> bytes:

@@ -1,4 +1,4 @@
-"""Read an answer whose stream is made of typed events, as Anthropic Messages and OpenAI Responses have it.
+"""Read an answer whose stream is made of events with a type, whole or in pieces: the Reader of all dialects but one.
 
     bytes ──Reader──▶ events ──Assembly──▶ the body that a whole answer would have had
 

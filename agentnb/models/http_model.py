@@ -1,0 +1,254 @@
+"""What every model over HTTP does: how it is made, and the way of one call.
+
+    ModelRequest ──sent──▶ bytes ──Transport──▶ bytes ──reader──▶ answer ──parsed──▶ ModelReply
+                     ▲                                    │
+                     └── without what is not taken ◀── refused
+
+A dialect is a subclass: it writes the request, reads the answer, and names what a server may not take. That is left out
+on the next try and remembered by the model object.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, ClassVar, Generic, TypeVar
+
+from agentnb.core.messages import unique_ids
+from agentnb.core.model import ModelReply, ModelRequest, OnDelta
+from agentnb.core.tool import ToolSpec
+from agentnb.errors import ModelError
+from agentnb.models.endpoint import Endpoint, key_header
+from agentnb.models.http_errors import WireError
+from agentnb.models.prices import price
+from agentnb.models.profiles import Profile
+from agentnb.models.recovered import NOTE, recover
+from agentnb.models.sent import Sent
+from agentnb.models.transport import LOCAL_TIMEOUTS, Reader, Retry, Timeouts, Transport, announce
+from agentnb.settings import Secret
+
+A = TypeVar("A")
+"""What a dialect's reader makes of the bytes."""
+LEARNED = "asked again: another call found out what the server does not take"
+
+
+class HttpModel(ABC, Generic[A]):
+    """One model of one server.
+
+    Args:
+        model: The name that the server knows it by.
+        base_url: Where the server is. None: the dialect's own provider, where it has one.
+        api_key: None sends "none", which is enough for a server without keys.
+        profile: The provider's quirks.
+        name: Shown where a model's name is shown, such as "openai:gpt-5-mini".
+        headers: Sent besides the key.
+        strict: Sent with each tool and schema when set, where the dialect has a word for it.
+        recover_calls: Take a reply that is nothing but a tool call written as text for that call.
+        retry: How often and how long a failed call is tried again.
+        timeouts: None: longer ones for a server on this machine.
+
+    Raises:
+        SettingsError: The base URL or the key can't be used.
+    """
+
+    dialect: ClassVar[str]
+    """Names the wire form; messages of one form and server go back to it unchanged."""
+    path: ClassVar[str]
+    home: ClassVar[str] = ""
+    """The base URL where none is given."""
+    compatible: ClassVar[Profile]
+    """The profile where none is given."""
+    invented: ClassVar[str] = "call"
+    """Begins the ids of calls that came without one."""
+    forms: ClassVar[tuple[str, ...]] = ("json_schema", "")
+    """How a reply's form can be asked for, the best first; "" asks for none."""
+    form_fields: ClassVar[tuple[str, ...]] = ()
+    """What a server names that does not take it."""
+
+    def __init__(
+        self,
+        model: str,
+        base_url: str | None = None,
+        api_key: str | Secret | None = None,
+        profile: Profile | None = None,
+        name: str | None = None,
+        *,
+        headers: Mapping[str, str | Secret] | None = None,
+        strict: bool | None = None,
+        recover_calls: bool = True,
+        retry: Retry | None = None,
+        timeouts: Timeouts | None = None,
+    ) -> None:
+        self.profile = profile or self.compatible
+        self.model = model
+        self.name = name or f"{self.profile.name}:{model}"
+        self.strict = strict
+        self.recover_calls = recover_calls
+        sent = {**key_header(api_key, self.profile.key_header), **(headers or {})}
+        endpoint = self._endpoint(base_url or self.home, sent)
+        local = self.profile.local or endpoint.is_local
+        self.transport = Transport(endpoint, retry or Retry(), timeouts or (LOCAL_TIMEOUTS if local else Timeouts()))
+        self.origin = f"{self.dialect}:{self.name}"
+        self._form = self.profile.schema_form
+        self._tools: tuple[tuple[ToolSpec, ...], bytes] = ((), b"")
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r}, {self.transport.endpoint.base!r})"
+
+    async def reply(self, request: ModelRequest, on_delta: OnDelta | None = None) -> ModelReply:
+        """Answer; whole, or streamed when there is someone to tell of the pieces.
+
+        Raises:
+            ModelError: No try brought a usable reply; its `request` is what was sent.
+        """
+        began = self.transport.clock()
+        sent, answer, notes = await self._ask(request, on_delta)
+        return self._finished(partial(self._read, answer, request), sent, notes, began)
+
+    @abstractmethod
+    def sent(self, request: ModelRequest, streamed: bool = False) -> Sent:
+        """What would be sent for this request, with `.json()`; no message is copied."""
+
+    # ── what a dialect adds ──────────────────────────────────────────────────────────────────────────────────────
+
+    def _endpoint(self, base_url: str, headers: Mapping[str, str | Secret]) -> Endpoint:
+        return Endpoint(base_url, self.path, headers)
+
+    def _transport(self, streamed: bool) -> Transport:
+        return self.transport
+
+    @abstractmethod
+    def _encode_tools(self, specs: Sequence[ToolSpec]) -> bytes:
+        """The tools as JSON."""
+
+    @abstractmethod
+    def _reader(self, on_delta: OnDelta | None) -> Reader[A]:
+        """Reads one answer."""
+
+    @abstractmethod
+    def _parsed(self, answer: A) -> ModelReply:
+        """What the answer holds: text, calls as they came, reasoning, finish, refusal, usage, raw, and the model."""
+
+    def _adapt(self, error: WireError, request: ModelRequest, notes: tuple[str, ...]) -> str | None:
+        """Leave out or rename what the server does not take; in words, or None when nothing can be changed.
+
+        Args:
+            error: What the server says.
+            request: What was asked.
+            notes: What was changed before, and every wait.
+        """
+        return self._ask_for_simpler_form(error, request)
+
+    # ── one call ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _ask(
+        self,
+        request: ModelRequest,
+        on_delta: OnDelta | None,
+        notes: tuple[str, ...] = (),
+        make: Callable[[ModelRequest, bool], Sent] | None = None,
+    ) -> tuple[Sent, A, tuple[str, ...]]:
+        """What was sent at last, its answer, and what happened on the way.
+
+        Args:
+            request: What is asked.
+            on_delta: Told of the pieces.
+            notes: What happened before.
+            make: Instead of `sent`.
+        """
+        make, streamed = make or self.sent, on_delta is not None
+        readers = _Readers(partial(self._reader, on_delta))
+        while True:
+            sent = make(request, streamed)
+            try:
+                answer, waits = await self._transport(streamed).call(sent.body(), readers, on_delta)
+                return sent, answer, (*notes, *waits)
+            except WireError as error:
+                outdated = error.kind == "bad_request" and make(request, streamed) != sent
+                change = LEARNED if outdated else self._adapt(error, request, notes)
+                if change is None:
+                    _complete(error, sent, notes)
+                    raise
+                notes = (*notes, *error.notes, change)
+            except ModelError as error:
+                _complete(error, sent, notes)
+                raise
+            if on_delta is not None:
+                announce(on_delta, change, readers.last.shown)
+
+    def _finished(self, read: Callable[[], ModelReply], sent: Sent, notes: tuple[str, ...], began: float) -> ModelReply:
+        """The reply that was read, with what was sent for it and what happened on the way."""
+        try:
+            reply = read()
+        except ModelError as error:
+            _complete(error, sent, notes)
+            raise
+        seconds = self.transport.clock() - began
+        return replace(reply, request=sent, seconds=seconds, notes=(*notes, *reply.notes))
+
+    # ── the request ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _encoded_tools(self, specs: tuple[ToolSpec, ...]) -> bytes:
+        """The tools as JSON, encoded once."""
+        kept = self._tools
+        if len(kept[0]) != len(specs) or any(a is not b for a, b in zip(kept[0], specs, strict=True)):
+            kept = self._tools = (specs, self._encode_tools(specs))
+        return kept[1]
+
+    def _ask_for_simpler_form(self, error: WireError, request: ModelRequest) -> str | None:
+        if request.schema is None or not self._form or not error.names(*self.form_fields):
+            return None
+        self._form = self.forms[self.forms.index(self._form) + 1]
+        means = f"with {self._form}" if self._form else "without the schema"
+        return f"asked again {means}: the server does not take " + ("the schema" if self._form else "it")
+
+    # ── the reply ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _read(self, answer: A, request: ModelRequest) -> ModelReply:
+        """The reply in an answer, however that came."""
+        return self._completed(self._parsed(answer), request)
+
+    def _completed(self, said: ModelReply, request: ModelRequest) -> ModelReply:
+        """With what is the same in every dialect: calls from the text, unique ids, the price, names."""
+        refused = said.finish in ("content_filter", "refusal")
+        found = () if refused or said.calls else self._recovered(said.text, request)
+        calls = () if refused else unique_ids(said.calls or found, f"{self.invented}_{request.end}")
+        return replace(
+            said,
+            text="" if found else said.text,
+            calls=calls,
+            finish="tool_calls" if found and said.finish == "stop" else said.finish,
+            cost=self._price(said) if said.cost is None else said.cost,
+            origin="" if found else self.origin,
+            model=self.name,
+            notes=(NOTE,) if found else said.notes,
+        )
+
+    def _recovered(self, text: str, request: ModelRequest) -> Any:
+        if not self.recover_calls or not request.specs:
+            return ()
+        return recover(text, {spec.name for spec in request.specs})
+
+    def _price(self, said: ModelReply) -> float | None:
+        return price(self.model, said.usage, self.profile.prices) if self.profile.prices else None
+
+
+class _Readers(Generic[A]):
+    """Makes the reader of each try, and keeps the last."""
+
+    last: Reader[A]
+
+    def __init__(self, make: Callable[[], Reader[A]]) -> None:
+        self._make = make
+
+    def __call__(self) -> Reader[A]:
+        self.last = self._make()
+        return self.last
+
+
+def _complete(error: ModelError, sent: Sent, notes: tuple[str, ...]) -> None:
+    """Tell in the error what was sent and all that happened on the way."""
+    error.request = sent
+    error.notes = (*notes, *error.notes)
