@@ -13,9 +13,12 @@ from typing import Any
 _HOME = {
     "Agent": "agentnb.agent",
     "AgentnbError": "agentnb.errors",
+    "Approval": "agentnb.middleware.approval",
+    "BudgetWarning": "agentnb.middleware.budget",
     "Compaction": "agentnb.middleware.compaction",
     "Limits": "agentnb.core.limits",
     "Notes": "agentnb.memory.notes",
+    "RunLog": "agentnb.middleware.run_log",
     "Runtime": "agentnb.core.runtime",
     "ScriptedModel": "agentnb.models.scripted",
     "State": "agentnb.core.state",

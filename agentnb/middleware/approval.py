@@ -1,0 +1,141 @@
+"""Ask before a tool runs: for tools made with `approve=True`, and for the calls that you name here.
+
+    call ──asked for?──▶ policy ──▶ "allow" · "always" · other arguments ──▶ the tool
+              │             ├─────▶ any other text: denied, the model reads it as the reason
+              no            └─────▶ None: the run pauses, run.approve(id) or run.deny(id) decides, now or from a file
+              └──▶ the tool
+
+Nothing here ever waits at a keyboard: without a policy a run that needs a decision ends with stop "paused".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from typing import Any
+
+from agentnb.core.messages import ToolCall, ToolResult
+from agentnb.core.middleware import Middleware, NextTool
+from agentnb.core.state import State
+from agentnb.errors import ApprovalNeeded, SettingsError
+from agentnb.text import clean
+from agentnb.threads import is_async, run_in_thread
+
+Answer = str | bool | Mapping[str, Any] | None
+Policy = Mapping[str, Answer] | Callable[[ToolCall, State], Any] | None
+
+
+class Approval(Middleware):
+    """Lets a policy, or a person, decide about calls.
+
+    Args:
+        ask: Which calls are asked for beside those of tools with `approve=True`: "delete_*", or with arguments
+            "transfer(amount=1000*, to=*.example)". The globs see the arguments as the model wrote them, not what the
+            tool makes of them; an argument that was left out is "". What must never run unasked is named without them.
+        policy: What decides: a dict from such globs to answers, where the first that matches counts; or a function,
+            sync or async, of (call, state) that returns an answer. An answer is "allow" (or True), "always" (allow,
+            and all further calls of this tool), a dict (allow, with these arguments), "deny" (or False), any other
+            text (deny, for this reason), or None (pause and let a person decide).
+
+    Raises:
+        SettingsError: A glob can't be read, or the policy is neither.
+    """
+
+    def __init__(self, ask: Sequence[str] = (), policy: Policy = None) -> None:
+        if not (policy is None or isinstance(policy, Mapping) or callable(policy)):
+            what, remedy = f"policy={policy!r}, expected a dict or a function", 'Write policy={"delete_*": "deny"}.'
+            raise SettingsError(what, layer="middleware", remedy=remedy)
+        if isinstance(ask, str):
+            raise SettingsError(f"ask={ask!r}, expected a list", layer="middleware", remedy=f"Write ask=[{ask!r}].")
+        self.ask = tuple(map(CallGlob, ask))
+        self.policy = policy
+        rules = policy.items() if isinstance(policy, Mapping) else ()
+        self._rules = [(CallGlob(glob), answer) for glob, answer in rules]
+        self._always: frozenset[str] = frozenset()
+
+    def __repr__(self) -> str:
+        asks = ", ".join(glob.text for glob in self.ask) or "only for tools with approve=True"
+        always = f" · always {', '.join(sorted(self._always))}" if self._always else ""
+        return f"<Approval asks {asks}{always}>"
+
+    @property
+    def always(self) -> frozenset[str]:
+        """The tools whose calls are no longer asked for."""
+        return self._always
+
+    def allow_always(self, tool: str) -> None:
+        """From now on, in every run with this Approval, let the calls of this tool pass."""
+        self._always |= {tool}
+
+    def revoke(self, tool: str) -> None:
+        """Ask for this tool again."""
+        self._always -= {tool}
+
+    async def tool(self, call: ToolCall, state: State, next: NextTool) -> ToolResult:
+        """Run the call if it needs no decision, or has a good one."""
+        try:
+            if call.name not in self._always and not _decided(call, state) and any(g.fits(call) for g in self.ask):
+                raise ApprovalNeeded
+            return await next(call, state)
+        except ApprovalNeeded:
+            answer = "allow" if call.name in self._always else await self._answer(call, state)
+            if answer is None:
+                raise
+        return await self._carried_out(answer, call, state, next)
+
+    async def _answer(self, call: ToolCall, state: State) -> Answer:
+        if not callable(self.policy):
+            return next((answer for glob, answer in self._rules if glob.fits(call)), None)
+        if is_async(self.policy):
+            found: Answer = await self.policy(call, state)
+        else:
+            found = await run_in_thread(self.policy, call, state)
+        return found
+
+    async def _carried_out(self, answer: Answer, call: ToolCall, state: State, next: NextTool) -> ToolResult:
+        if answer in (False, "deny"):
+            return ToolResult(call.id, call.name, "Denied by the policy.", "denied")
+        if isinstance(answer, str) and answer not in ("allow", "always"):
+            return ToolResult(call.id, call.name, f"Denied by the policy: {clean(answer)}", "denied")
+        if answer == "always":
+            self.allow_always(call.name)
+        if not isinstance(answer, Mapping):
+            return await next(call, state.approve(call.id))
+        text = json.dumps(dict(answer), ensure_ascii=False)
+        result = await next(replace(call, arguments=text), state.approve(call.id, answer))
+        return replace(result, notes=(f"run with other arguments: {text}", *result.notes))
+
+
+class CallGlob:
+    """ "name" or "name(argument=glob, ...)": globs over the name of a tool and its arguments.
+
+    >>> CallGlob("transfer(amount=1000*)").fits(ToolCall("c1", "transfer", '{"amount": 10000}'))
+    True
+    """
+
+    def __init__(self, text: str) -> None:
+        name, bracket, rest = text.strip().partition("(")
+        pairs = [part.partition("=") for part in rest.removesuffix(")").split(",")] if bracket else []
+        if not name or (bracket and not (rest.endswith(")") and all(key.strip() and sign for key, sign, _ in pairs))):
+            remedy = 'Write "delete_*" or "transfer(amount=1000*)".'
+            raise SettingsError(f"{text!r} names no calls", layer="middleware", remedy=remedy)
+        self.text = text
+        self.name = name.strip()
+        self.arguments = {key.strip(): glob.strip() for key, _, glob in pairs}
+
+    def fits(self, call: ToolCall) -> bool:
+        """Whether it names this call."""
+        if not fnmatchcase(call.name, self.name):
+            return False
+        given = json.loads(call.wire_arguments) if self.arguments else {}
+        return all(fnmatchcase(_text(given.get(key, "")), glob) for key, glob in self.arguments.items())
+
+
+def _text(value: Any) -> str:
+    return value.strip() if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _decided(call: ToolCall, state: State) -> bool:
+    return any(call.id == name for name, _ in state.approvals)

@@ -1,0 +1,141 @@
+"""Write a run down as JSON Lines, one short line for each thing worth one, to search when something went wrong.
+
+    {"timestamp": "2026-11-02T10:00:00.120Z", "run": "9f31c02a", "event": "start", "goal": "What is …", …}
+    {"timestamp": …, "run": …, "event": "model", "step": 1, "model": "openai:gpt-5-mini", "calls": "add", …}
+    {"timestamp": …, "run": …, "event": "tool", "step": 1, "tool": "add", "status": "ok", "result": "5", …}
+    {"timestamp": …, "run": …, "event": "stop", "step": 2, "stop": "answer", "answer": "5", "run_tokens": 1670, …}
+
+`pandas.read_json(path, lines=True)` reads it. Texts are cut and secrets masked; to keep a whole run is the work of
+`save`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from io import FileIO
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+from weakref import finalize
+
+from agentnb.core.middleware import Event, StateMade, StepStarted
+from agentnb.core.state import State
+from agentnb.errors import SettingsError
+from agentnb.middleware.following import Following
+from agentnb.text import mask, shorten
+
+Line = dict[str, Any]
+LONGEST = 200
+"""Characters of a text in the log."""
+_OWN = ("timestamp", "run", "event")
+
+
+class RunLog:
+    """A listener that appends to a file; several runs, threads and processes may share the file.
+
+    Each line is written at once and whole. A file that can't be written is told of once and hurts no run.
+
+    Args:
+        path: Made with its folders when there is something to write.
+        labels: Stand on every line, to find a task again: `RunLog("log.jsonl", task="t-17")`.
+
+    Raises:
+        SettingsError: A label has the name of one of the log's own fields.
+    """
+
+    wants_deltas = False
+
+    def __init__(self, path: str | os.PathLike[str], **labels: str | int | float | bool | None) -> None:
+        if taken := [name for name in labels if name in _OWN]:
+            raise SettingsError(f"the log has a field {taken[0]!r} of its own", layer="middleware")
+        self.path = Path(path)
+        self.labels = labels
+        self._file: FileIO | None = None
+        self._runs: Following[str] = Following(self._begin)
+
+    def __repr__(self) -> str:
+        return f"<RunLog {self.path}>"
+
+    def __reduce__(self) -> Any:
+        return _made_again, (self.path, self.labels)
+
+    def __call__(self, event: Event) -> None:
+        """Write down what this event tells of."""
+        if isinstance(event, StateMade):
+            self._write(self._runs.run_of(event), *_lines(event.state))
+        elif isinstance(event, StepStarted):
+            self._runs.run_of(event)
+
+    def _begin(self, base: State) -> str:
+        run = uuid4().hex[:8]
+        self._write(run, {"event": "start", "goal": _short(base.goal), "steps_before": base.counters.steps})
+        return run
+
+    def _write(self, run: str, *lines: Line) -> None:
+        now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        head = {"timestamp": now, "run": run, **self.labels}
+        text = "".join(f"{json.dumps({**head, **line}, ensure_ascii=False, allow_nan=False)}\n" for line in lines)
+        if text:
+            self._opened().write(text.encode("utf-8", "replace"))
+
+    def _opened(self) -> FileIO:
+        if self._file is None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = FileIO(self.path, "ab")
+            finalize(self, self._file.close)
+        return self._file
+
+
+def _made_again(path: Path, labels: dict[str, Any]) -> RunLog:
+    return RunLog(path, **labels)
+
+
+def _lines(state: State) -> Iterator[Line]:
+    """What the making of this State is worth in the log."""
+    step = state.counters.steps
+    if state.kind == "plan":
+        yield from _of_model_call(state, step)
+    elif state.kind == "act":
+        result = state.results[-1]
+        about = {"tool": _short(result.name), "call": _short(result.call_id), "status": result.status}
+        yield {"event": "tool", "step": step, **about, "seconds": result.seconds, "result": _short(result.content)}
+    elif state.kind == "say":
+        yield {"event": "said", "step": step, "text": _short(state.added[-1].content or "")}
+    if state.finished:
+        yield _of_stop(state, step)
+
+
+def _of_model_call(state: State, step: int) -> Iterator[Line]:
+    decision, before = state.decision, state.parent
+    reply = decision.reply if decision else None
+    if reply is not None and before is not None:
+        usage = reply.usage
+        yield {
+            "event": "model",
+            "step": step,
+            "model": _short(reply.model),
+            "finish": reply.finish,
+            "calls": _short(", ".join(call.name for call in state.calls)),
+            "input_tokens": usage.input if usage else None,
+            "output_tokens": usage.output if usage else None,
+            "tokens": usage.total if usage else None,
+            "run_tokens": state.usage.total,
+            "cost": reply.cost,
+            "seconds": round(state.counters.seconds - before.counters.seconds, 6),
+        }
+    for note in (*(reply.notes if reply else ()), *(decision.notes if decision else ())):
+        yield {"event": "note", "step": step, "text": _short(note)}
+
+
+def _of_stop(state: State, step: int) -> Line:
+    counters = state.counters
+    told = {"stop": str(state.stop), "detail": _short(state.detail), "answer": _short(state.answer or "")}
+    spent = {"run_tokens": counters.usage.total, "cost": counters.cost, "seconds": round(counters.seconds, 6)}
+    return {"event": "stop", "step": step, **told, "tool_calls": counters.tool_calls, **spent}
+
+
+def _short(text: str) -> str:
+    return mask(shorten(text, LONGEST))
