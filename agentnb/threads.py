@@ -22,6 +22,8 @@ from itertools import islice
 from queue import SimpleQueue
 from typing import Any
 
+from agentnb.errors import Interrupted
+
 MOST_ITEMS = 1_000
 """How many values of a generator are collected."""
 _FIRST_ITEMS = f"the first {MOST_ITEMS:,} values were collected, the tool had more"
@@ -55,24 +57,26 @@ in_main_thread = False
 class within:
     """A scope for work that may start other runs inside it: given up, it takes them along."""
 
-    __slots__ = ("_token", "begun")
-
-    def __init__(self) -> None:
-        self.begun: set[Callable[[], None]] = set()
-
-    def give_up(self) -> None:
-        """Cancel everything that was begun inside and has not ended."""
-        for cancel in tuple(self.begun):
-            cancel()
+    __slots__ = ("_begun", "_token")
 
     def __enter__(self) -> within:
-        self._token = _around.set((*_around.get(()), self.begun))
+        self._begun: set[Callable[[], None]] = set()
+        self._token = _around.set((*_around.get(()), self._begun))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         _around.reset(self._token)
         if kind is not None and issubclass(kind, asyncio.CancelledError):
             self.give_up()
+
+    def give_up(self) -> None:
+        """Cancel everything that was begun inside and has not ended."""
+        _cancel(self._begun)
+
+
+def _cancel(begun: set[Callable[[], None]]) -> None:
+    for cancel in tuple(begun):
+        cancel()
 
 
 @contextmanager
@@ -88,21 +92,17 @@ def begun(cancel: Callable[[], None]) -> Iterator[None]:
             scope.discard(cancel)
 
 
-async def run_in_thread(function: Callable[..., Any], *args: Any, timeout: float | None = None) -> Any:
-    """Call `function(*args)` in a worker thread and return what it returns.
-
-    Args:
-        function: Any synchronous callable.
-        args: Its arguments.
-        timeout: Seconds; None waits for ever.
+async def run_in_thread(function: Callable[..., Any], *args: Any) -> Any:
+    """Call `function(*args)` in a worker thread and return what it returns; an iterator comes back as it is.
 
     Raises:
-        TimeoutError: Time is up; the function may still be running.
-        BaseException: Whatever the function raised.
+        Interrupted: The function raised KeyboardInterrupt.
+        RuntimeError: It raised SystemExit or another exception that would end the loop.
+        Exception: Whatever else it raised.
     """
-    outcome = await _outcome_in_thread(function, args, timeout)
+    outcome = await _Job(functools.partial(function, *args), False).done(None)
     if outcome.error is not None:
-        raise outcome.error
+        raise _harmless(outcome.error)
     return outcome.value
 
 
@@ -121,20 +121,15 @@ async def outcome_of(
     Raises:
         asyncio.CancelledError: Our own task was cancelled; a worker thread is left behind.
     """
-    began = time.monotonic()
-    with within() as scope:
-        if place == "thread":
-            outcome = await _outcome_in_thread(_collecting, (function, args, kwargs), timeout)
-        elif place == "here":
-            outcome = _outcome_here(_collecting, (function, args, kwargs))
-        else:
-            outcome = _called(function, args, kwargs)
-        if _is_async_value(outcome.value):
-            left = None if timeout is None else max(0.0, timeout - (time.monotonic() - began))
-            outcome = await _awaited(outcome.value, left)
-        if outcome.expired:
-            scope.give_up()
-    return outcome
+    began, call = time.monotonic(), functools.partial(function, *args, **kwargs)
+    if place == "thread":
+        outcome = await _Job(call).done(timeout)
+    else:
+        outcome = _called(call) if place == "loop" else _called_here(call)
+    if not (hasattr(type(outcome.value), "__await__") or hasattr(type(outcome.value), "__anext__")):
+        return outcome
+    left = None if timeout is None else max(0.0, timeout - (time.monotonic() - began))
+    return await _awaited(outcome.value, left)
 
 
 def is_async(function: Callable[..., Any]) -> bool:
@@ -149,24 +144,22 @@ def is_async(function: Callable[..., Any]) -> bool:
 # ── on the loop ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _is_async_value(value: Any) -> bool:
-    return hasattr(type(value), "__await__") or hasattr(type(value), "__anext__")
-
-
 async def _awaited(value: Any, timeout: float | None) -> Outcome:
     deadline = asyncio.timeout(timeout)
-    try:
-        async with deadline:
-            return await _async_collected(value) if hasattr(type(value), "__anext__") else Outcome(await value)
-    except GeneratorExit:
-        raise
-    except BaseException as error:
-        if deadline.expired() and isinstance(error, TimeoutError):
-            return Outcome(error=error, expired=True)
-        task = asyncio.current_task()
-        if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+    with within() as scope:
+        try:
+            async with deadline:
+                return await _async_collected(value) if hasattr(type(value), "__anext__") else Outcome(await value)
+        except GeneratorExit:
             raise
-        return Outcome(error=error)
+        except BaseException as error:
+            if deadline.expired() and isinstance(error, TimeoutError):
+                scope.give_up()
+                return Outcome(error=error, expired=True)
+            task = asyncio.current_task()
+            if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+                raise
+            return Outcome(error=error)
 
 
 async def _async_collected(values: AsyncIterator[Any]) -> Outcome:
@@ -181,63 +174,75 @@ async def _async_collected(values: AsyncIterator[Any]) -> Outcome:
 # ── in a thread ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _collecting(function: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
-    """The returned value; what a generator or another iterator yields, as a bounded list."""
-    value = function(*args, **kwargs)
-    if not hasattr(type(value), "__next__") or isinstance(value, io.IOBase):
-        return value
-    found = list(islice(value, MOST_ITEMS + 1))
-    return found if len(found) <= MOST_ITEMS else Outcome(found[:MOST_ITEMS], notes=(_FIRST_ITEMS,))
-
-
-def _called(function: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Outcome:
+def _called(call: Callable[[], Any], collect: bool = True) -> Outcome:
+    """What comes of it; what a generator or another iterator yields becomes a bounded list."""
     try:
-        value = function(*args, **kwargs)
+        value = call()
+        return _collected(value) if collect and hasattr(type(value), "__next__") else Outcome(value)
     except BaseException as error:
         return Outcome(error=error)
-    return value if isinstance(value, Outcome) else Outcome(value)
 
 
-def _outcome_here(function: Callable[..., Any], args: Any) -> Outcome:
+def _collected(values: Any) -> Outcome:
+    if isinstance(values, io.IOBase):
+        return Outcome(values)
+    found = list(islice(values, MOST_ITEMS + 1))
+    return Outcome(found[:MOST_ITEMS], notes=(_FIRST_ITEMS,) if len(found) > MOST_ITEMS else ())
+
+
+def _called_here(call: Callable[[], Any]) -> Outcome:
     global in_main_thread
     before = in_main_thread
     in_main_thread = before or threading.current_thread() is threading.main_thread()
     try:
-        return _called(function, args, {})
+        return _called(call)
     finally:
         in_main_thread = before
 
 
-async def _outcome_in_thread(function: Callable[..., Any], args: Any, timeout: float | None) -> Outcome:
-    job = _Job(function, args)
-    _free_worker().jobs.put(job)
-    return job.outcome if job.ended.acquire(timeout=_QUICK_SECONDS) else await job.later(timeout)
+def _harmless(error: BaseException) -> BaseException:
+    """The error, or one that a loop survives."""
+    if isinstance(error, Exception):
+        return error
+    other = Interrupted() if isinstance(error, KeyboardInterrupt) else RuntimeError(f"{type(error).__name__}: {error}")
+    other.__cause__ = error
+    return other
 
 
 class _Job:
     """One call on its way through a worker thread."""
 
-    __slots__ = ("args", "context", "ended", "function", "outcome", "waiter")
+    __slots__ = ("_begun", "_ended", "_waiter", "call", "collect", "context", "outcome")
+    _begun: set[Callable[[], None]]
+    _waiter: asyncio.Future[None] | None
 
-    def __init__(self, function: Callable[..., Any], args: Any) -> None:
-        self.context, self.function, self.args = contextvars.copy_context(), function, args
-        self.outcome, self.ended = _EXPIRED, threading.Lock()
-        self.waiter: asyncio.Future[None] | None = None
-        self.ended.acquire()
+    def __init__(self, call: Callable[[], Any], collect: bool = True) -> None:
+        self.call, self.collect, self.context = call, collect, contextvars.copy_context()
+        self.outcome, self._waiter, self._ended, self._begun = _EXPIRED, None, threading.Lock(), set()
+        self.context.run(_around.set, (*_around.get(()), self._begun))
+        self._ended.acquire()
 
-    async def later(self, timeout: float | None) -> Outcome:
+    async def done(self, timeout: float | None) -> Outcome:
         """The outcome when it comes, or that time is up."""
-        self.waiter = asyncio.get_running_loop().create_future()
-        if not self.ended.acquire(blocking=False):
-            await asyncio.wait((self.waiter,), timeout=timeout)
+        _free_worker().jobs.put(self)
+        return self.outcome if self._ended.acquire(timeout=_QUICK_SECONDS) else await self._later(timeout)
+
+    async def _later(self, timeout: float | None) -> Outcome:
+        self._waiter = asyncio.get_running_loop().create_future()
+        try:
+            if not self._ended.acquire(blocking=False):
+                await asyncio.wait((self._waiter,), timeout=timeout)
+        finally:
+            if self.outcome is _EXPIRED:
+                _cancel(self._begun)
         return self.outcome
 
     def tell(self) -> None:
         """From the worker thread: the outcome is there."""
-        self.ended.release()
-        if self.waiter is not None:
+        self._ended.release()
+        if self._waiter is not None:
             with suppress(RuntimeError):  # the loop was closed while the function ran: nobody waits any more
-                self.waiter.get_loop().call_soon_threadsafe(_wake, self.waiter)
+                self._waiter.get_loop().call_soon_threadsafe(_wake, self._waiter)
 
 
 class _Worker:
@@ -250,7 +255,7 @@ class _Worker:
 
     def _work(self) -> None:
         while (job := self.jobs.get()) is not None:
-            job.outcome = job.context.run(_called, job.function, job.args, {})
+            job.outcome = job.context.run(_called, job.call, job.collect)
             if len(_idle) < _MOST_IDLE:
                 _idle.append(self)
             else:
@@ -260,14 +265,11 @@ class _Worker:
 
 
 def _free_worker() -> _Worker:
-    while _idle:
-        try:
-            worker = _idle.pop()
-        except IndexError:
-            break
-        if worker.thread.is_alive():  # after a fork, the threads of the parent are gone
-            return worker
-    return _Worker()
+    try:
+        worker = _idle.pop()
+    except IndexError:
+        return _Worker()
+    return worker if worker.thread.is_alive() else _free_worker()  # after a fork, the threads of the parent are gone
 
 
 def _wake(waiter: asyncio.Future[None]) -> None:

@@ -60,6 +60,10 @@ class ToolResult:
         """Whether the tool ran and returned."""
         return self.status == "ok"
 
+    def message(self, asked: str, plain: bool) -> Message:
+        """This result as a message of the history; `asked` names the tool, or the whole call where it is plain text."""
+        return Message("tool", self.content, (), self.call_id, asked, "", plain, failed=self.status != "ok")
+
     def __reduce__(self) -> Any:
         return ToolResult, tuple(getattr(self, name) if name != "value" else None for name in self.__slots__)
 
@@ -165,9 +169,6 @@ def unique_ids(calls: tuple[ToolCall, ...], prefix: str) -> tuple[ToolCall, ...]
         prefix: Makes the invented ids the same in every rerun, such as "call_3".
     """
     ids = [call.id for call in calls]
-    if all(ids) and len(set(ids)) == len(ids):
-        return calls
     fresh = (name for n in count(1) if (name := f"{prefix}_{n}") not in ids)
     kept = [bool(own) and own not in ids[:n] for n, own in enumerate(ids)]
-    named = zip(calls, kept, strict=True)
-    return tuple(c if keep else ToolCall(next(fresh), c.name, c.arguments, c.problem) for c, keep in named)
+    return tuple(c if keep else replace(c, id=next(fresh)) for c, keep in zip(calls, kept, strict=True))

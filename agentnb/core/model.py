@@ -101,8 +101,8 @@ class ModelReply:
 
     def message(self, calls: tuple[ToolCall, ...], plain: bool = False) -> Message:
         """This reply as the assistant message of the history, with these calls (their ids made unique)."""
-        as_sent = (self.raw or {}).get("content") == ""  # null and "" go back as they came
-        content = self.text or self.refusal or ("" if as_sent or not calls else None)
+        # null and "" go back as they came
+        content = self.text or self.refusal or ("" if not calls or (self.raw or {}).get("content") == "" else None)
         return Message("assistant", content, calls, None, "", self.reasoning, plain, self.raw, self.origin)
 
 

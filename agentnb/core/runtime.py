@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
-from contextlib import aclosing, nullcontext, suppress
+from contextlib import aclosing, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -102,23 +102,22 @@ class Runtime:
     # ── plan ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _plan(self, state: State, base: State) -> State:
-        left, began = self._seconds_left(state, base), self.clock()
-        deadline = None if left is None else asyncio.timeout(left)
-        token = doors.current_budget.set(doors.Budget(self.limits, base))
+        began, token = self.clock(), doors.current_budget.set(doors.Budget(self.limits, base))
+        deadline = asyncio.timeout(self._seconds_left(state, base))
         try:
             for before in self._before:
                 earlier, state = state, await before(state)
                 if state.finished and state is not earlier:
                     return state
             self._listeners.tell(doors.StepStarted(state.counters.steps + 1, state))
-            async with deadline or nullcontext():
+            async with deadline:
                 decision = await self.planner.plan(state, self.tools, self._ask)
         except ModelError as error:
             stop = StopReason(_STOPS.get(error.kind, "error"))
             reply = ModelReply(text=error.partial, finish="error", request=error.request, notes=error.notes)
             decision = Decision(reply, stop=stop, detail=str(error), error=error)
         except TimeoutError:
-            if deadline is None or not deadline.expired():
+            if not deadline.expired():
                 raise
             decision = Decision(stop=StopReason.MAX_SECONDS, detail="the time limit was reached in a model call")
         finally:
@@ -143,8 +142,7 @@ class Runtime:
     async def _act(self, state: State, base: State) -> AsyncGenerator[State, None]:
         """Run the open calls, side by side where they may; a State for each answer, in finishing order."""
         guarded = not any(self._is(call, "poll") for call in state.calls)
-        tasks: _Tasks = {}
-        started, began = set[str](), self.clock()
+        tasks, started, began = _Tasks(), set[str](), self.clock()
         try:
             while batch := self._startable(state, base, started):
                 started |= {call.id for call in batch}
@@ -154,17 +152,16 @@ class Runtime:
                     results = [task.result() for task in tasks if task in done] or await _abandon(tasks, OUT_OF_TIME)
                     tasks = {task: call for task, call in tasks.items() if task not in done}
                     for result in filter(None, results):  # None: it waits for approval
-                        now = self.clock()
-                        state, began = state.answered(result, now - began, guarded), now
+                        state, began = state.answered(result, (now := self.clock()) - began, guarded), now
                         yield state
         except asyncio.CancelledError:
             for result in filter(None, await _abandon(tasks, INTERRUPTED)):
                 state = state.answered(result, self.clock() - began)
                 yield state
             raise
-        finally:
-            if tasks:
-                await _abandon(tasks, INTERRUPTED)
+        except BaseException:
+            await _abandon(tasks, INTERRUPTED)
+            raise
 
     def _startable(self, state: State, base: State, started: set[str]) -> list[ToolCall]:
         """The open calls that may start now: the first, with those beside it that run in parallel."""
@@ -213,7 +210,7 @@ class Runtime:
         """The State in which the run stops or is warned; None to plan on."""
         stop = self.limits.reached(state.counters, base.counters)
         repeats, rounds = self.limits.repeats, state.counters.steps - base.counters.steps
-        ring = state.ring[-rounds * DIGEST :] if rounds else b""
+        ring = state.ring[max(0, len(state.ring) - rounds * DIGEST) :]
         if state.open_calls and (stop is None or stop[0] not in (StopReason.MAX_TOOL_CALLS, StopReason.MAX_SECONDS)):
             names = ", ".join(f"{call.name} ({call.id})" for call in state.open_calls)
             stop = StopReason.PAUSED, f"waits for approval of {names}"
@@ -225,8 +222,8 @@ class Runtime:
         return state.stopped(*stop) if stop else None
 
     def _seconds_left(self, state: State, base: State) -> float | None:
-        limit = self.limits.seconds
-        return None if limit is None else max(0.0, limit - state.counters.seconds + base.counters.seconds)
+        used = state.counters.seconds - base.counters.seconds
+        return None if self.limits.seconds is None else max(0.0, self.limits.seconds - used)
 
     def _told(self, state: State) -> State:
         self._listeners.tell(doors.StateMade(state))

@@ -60,10 +60,10 @@ class Counters:
 
     def with_reply(self, reply: ModelReply | None, seconds: float) -> Counters:
         """One step more, with what its model call used; a failed call adds nothing."""
-        usage, cost, unpriced = self.usage, self.known_cost, self.unpriced
-        if reply is not None and reply.finish != "error":
-            usage, cost, unpriced = usage.plus(reply.usage), cost + (reply.cost or 0.0), unpriced + (reply.cost is None)
-        return Counters(self.steps + 1, self.tool_calls, usage, cost, unpriced, self.seconds + seconds)
+        if reply is None or reply.finish == "error":
+            return replace(self, steps=self.steps + 1, seconds=self.seconds + seconds)
+        spent = (self.known_cost + (reply.cost or 0.0), self.unpriced + (reply.cost is None), self.seconds + seconds)
+        return Counters(self.steps + 1, self.tool_calls, self.usage.plus(reply.usage), *spent)
 
     def with_result(self, result: ToolResult, seconds: float) -> Counters:
         """One tool call more, if it ran."""
@@ -238,8 +238,6 @@ class State:
     @property
     def open_calls(self) -> tuple[ToolCall, ...]:
         """The calls of the newest round that have no result yet."""
-        if len(self.results) == len(self.calls):
-            return ()
         done = {result.call_id for result in self.results}
         return tuple(call for call in self.calls if call.id not in done)
 
@@ -337,18 +335,12 @@ class State:
         fresh = {**_OPEN_ENDED, **changes, "parent": self, "kind": kind, "added": added}
         if added:
             fresh |= {"prompt": self.prompt.grown(self.end, added), "end": self.end + len(added)}
-        child = object.__new__(State)
-        for name, put in _PUT:
-            put(child, fresh[name] if name in fresh else getattr(self, name))
-        return child
+        return State(*[fresh[name] if name in fresh else getattr(self, name) for name in State.__slots__])
 
     def _tool_messages(self, results: tuple[ToolResult, ...]) -> tuple[Message, ...]:
         plain = self.prompt.items[self.end - 1].plain
         asked = {call.id: f"{call.name}({call.arguments})" if plain else call.name for call in self.calls}
-        return tuple(
-            Message("tool", each.content, (), each.call_id, asked[each.call_id], plain=plain, failed=not each.ok)
-            for each in _in_call_order(self.calls, results)
-        )
+        return tuple(each.message(asked[each.call_id], plain) for each in _in_call_order(self.calls, results))
 
     def _upwards(self) -> Iterator[State]:
         state: State | None = self
@@ -377,7 +369,6 @@ class State:
         return (self.goal, self.stop, self.answer, self.detail, self.counters, self.calls, self.approvals)
 
 
-_PUT = [(name, getattr(State, name).__set__) for name in State.__slots__]
 _OWN = State.__slots__[1:]
 _OPEN_ENDED: dict[str, Any] = {"decision": None, "stop": None, "answer": None, "value": None, "detail": ""}
 

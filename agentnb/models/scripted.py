@@ -16,7 +16,7 @@ from typing import Any
 
 from agentnb.core.messages import ToolCall, Usage
 from agentnb.core.model import Delta, ModelReply, ModelRequest, OnDelta
-from agentnb.errors import Interrupted, ModelError
+from agentnb.errors import ModelError
 from agentnb.text import clean
 from agentnb.threads import is_async, run_in_thread
 
@@ -43,19 +43,10 @@ class CallableModel:
 
     async def reply(self, request: ModelRequest, on_delta: OnDelta | None = None) -> ModelReply:
         """Call the function and read what it returns."""
-        answer = self.function(request) if self._async else await _in_thread(self.function, request)
+        answer = self.function(request) if self._async else await run_in_thread(self.function, request)
         if inspect.isawaitable(answer):
             answer = await answer
         return await read_answer(answer, request, self.name, on_delta)
-
-
-async def _in_thread(function: Callable[..., Any], *args: Any) -> Any:
-    try:
-        return await run_in_thread(function, *args)
-    except KeyboardInterrupt as error:
-        raise Interrupted from error
-    except SystemExit as error:
-        raise ModelError(f"the model raised SystemExit: {error.code}", kind="callable") from error
 
 
 class ScriptedModel:
@@ -141,7 +132,7 @@ async def _collected_in_thread(pieces: Iterator[str], tell: OnDelta) -> str:
         return "".join(parts)
 
     try:
-        text = str(await _in_thread(collect))
+        text = str(await run_in_thread(collect))
         await asyncio.sleep(0)  # the last pieces are told before the reply comes
         return text
     finally:
@@ -150,15 +141,24 @@ async def _collected_in_thread(pieces: Iterator[str], tell: OnDelta) -> str:
 
 def _read_message(message: Mapping[str, Any], request: ModelRequest, name: str) -> ModelReply:
     found = tuple(_read_call(call) for call in message.get("tool_calls") or ())
-    text, usage = message.get("content"), message.get("usage")
-    thought = clean(str(message.get("reasoning_content") or message.get("reasoning") or ""))
+    text = _joined(content) if isinstance(content := message.get("content"), list) else str(content or "")
+    thought = str(message.get("reasoning_content") or message.get("reasoning") or "")
     finish = str(message.get("finish_reason") or ("tool_calls" if found else "stop"))
-    said = (clean(text) if isinstance(text, str) else "", found, thought, finish, message.get("refusal"))
-    return ModelReply(*said, _read_usage(usage) if usage else None, raw=message, model=name, request=request)
+    usage = _read_usage(message["usage"]) if message.get("usage") else None
+    said = (clean(text), found, clean(thought), finish, message.get("refusal"), usage)
+    return ModelReply(*said, raw=message, model=name, request=request)
+
+
+def _joined(parts: Sequence[Any]) -> str:
+    """The text of a list of content parts."""
+    texts = (part.get("text") if isinstance(part, Mapping) else part for part in parts)
+    return "".join(text for text in texts if isinstance(text, str))
 
 
 def _read_usage(usage: Mapping[str, Any]) -> Usage:
-    return Usage(usage.get("prompt_tokens"), usage.get("completion_tokens"))
+    cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens")
+    thought = (usage.get("completion_tokens_details") or {}).get("reasoning_tokens")
+    return Usage(usage.get("prompt_tokens"), usage.get("completion_tokens"), cached, None, thought)
 
 
 def _read_call(call: Mapping[str, Any]) -> ToolCall:

@@ -35,8 +35,7 @@ class ToolCallingPlanner:
         return read_reply(await ask(request), state)
 
     def _preamble(self, instructions: Instructions, with_tools: bool) -> tuple[Message, ...]:
-        kept = self._kept
-        if kept is None or kept[0] != (instructions, with_tools):
+        if (kept := self._kept) is None or kept[0] != (instructions, with_tools):
             rules = (NO_REPEATS, LANGUAGE) if with_tools else (LANGUAGE,)
             system = Message("system", system_text(instructions.system_prompt, *rules))
             self._kept = kept = ((instructions, with_tools), (system, *example_messages(instructions.examples)))
@@ -45,10 +44,8 @@ class ToolCallingPlanner:
 
 def read_reply(reply: ModelReply, state: State) -> Decision:
     """What a reply means: calls, an answer, another try, or a stop."""
-    if reply.calls and reply.finish == "length":
-        return Decision(reply, calls=tuple(replace(call, problem=CUT) for call in reply.calls), notes=(TRUNCATED,))
     if reply.calls:
-        return Decision(reply, calls=reply.calls)
+        return Decision(reply, calls=reply.calls) if reply.finish != "length" else _cut(reply)
     if reply.refusal is not None or reply.finish in ("content_filter", "refusal"):
         why = reply.refusal or reply.text or "the provider's content filter held the reply back"
         return Decision(reply, stop=StopReason.REFUSED, detail=f"refused: {why}")
@@ -59,3 +56,7 @@ def read_reply(reply: ModelReply, state: State) -> Decision:
     if state.asks:
         return Decision(reply, stop=StopReason.EMPTY_REPLY, detail="the model replied twice with nothing")
     return Decision(reply, again="", notes=("empty reply, asked again",))
+
+
+def _cut(reply: ModelReply) -> Decision:
+    return Decision(reply, calls=tuple(replace(call, problem=CUT) for call in reply.calls), notes=(TRUNCATED,))

@@ -31,8 +31,7 @@ def result_text(value: Any, limit: int) -> tuple[str, tuple[str, ...]]:
     Returns:
         Text of 1 to `limit` characters, and notes on what was left out or written otherwise.
     """
-    kind = type(value)
-    if kind is str:
+    if (kind := type(value)) is str:
         return readable(value, limit)
     if (kind is int and value.bit_length() < 64) or (kind is float and math.isfinite(value)):
         return repr(value), ()

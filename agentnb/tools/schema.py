@@ -74,9 +74,7 @@ class Parameters:
         return tuple(item.name for item in self.items if item.kind is not _REST)
 
     def completed(self, given: dict[str, Any]) -> dict[str, Any]:
-        """The given values and a fresh copy of each default, in signature order."""
-        if len(given) == len(self.items):
-            return given
+        """The given values and a fresh copy of each default that is not given, in signature order."""
         values = {
             item.name: given[item.name] if item.name in given else deepcopy(item.default)
             for item in self.items

@@ -94,6 +94,7 @@ class Tool:
     _told: str
     _unbound: bool
     _async: bool
+    _place: str
 
     def __init__(self, function: Callable[..., Any], options: ToolOptions | None = None) -> None:
         if isinstance(function, staticmethod):
@@ -114,7 +115,8 @@ class Tool:
         spec = ToolSpec(
             name, description, self.parameters.schema, version, options.approve, options.parallel, options.poll
         )
-        self.__dict__.update(options=options, spec=spec)
+        place = "loop" if self._async else "thread" if options.thread else "here"
+        self.__dict__.update(options=options, spec=spec, _place=place)
 
     def replace(self, **changes: Any) -> Tool:
         """A copy with other options: `get_weather.replace(approve=True, timeout=5)`."""
@@ -131,20 +133,16 @@ class Tool:
             given, notes = cast_arguments(call, self.parameters, self.options.extra)
         except ToolArgumentError as error:
             return ToolResult(call.id, call.name, str(error), "error", version=version)
-        values = self.parameters.completed(given)
+        values = given if len(given) == len(self.parameters.items) else self.parameters.completed(given)
         kept = values if self.parameters.flat else _kept(values)
-        outcome = await self._called(values)
+        args, kwargs = ((), values) if self.parameters.by_name else self.parameters.call_with(values)
+        outcome = await outcome_of(self.function, args, kwargs, self.options.timeout, self._place)
         seconds = time.perf_counter() - began
         if outcome.error is not None:
             return self._failed(call, kept, outcome, seconds, notes)
         content, more = result_text(outcome.value, self.options.max_chars)
         notes = (*notes, *outcome.notes, *more)
         return ToolResult(call.id, call.name, content, "ok", outcome.value, kept, version, seconds, "", notes)
-
-    async def _called(self, values: dict[str, Any]) -> Outcome:
-        args, kwargs = ((), values) if self.parameters.by_name else self.parameters.call_with(values)
-        place = "loop" if self._async else "thread" if self.options.thread else "here"
-        return await outcome_of(self.function, args, kwargs, self.options.timeout, place)
 
     def _failed(
         self, call: ToolCall, kept: Mapping[str, Any], outcome: Outcome, seconds: float, notes: tuple[str, ...]
