@@ -17,7 +17,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from agentnb import bridge, settings
+from agentnb import bridge, settings, strict_json
 from agentnb.core.limits import Limits
 from agentnb.core.middleware import StateMade, is_middleware
 from agentnb.core.planner import Planner
@@ -28,6 +28,7 @@ from agentnb.instructions import Example, Instructions
 from agentnb.models.named import to_model
 from agentnb.planners.preamble import to_example
 from agentnb.planners.tool_calling import ToolCallingPlanner
+from agentnb.text import shorten
 from agentnb.tools.tool import to_tool
 
 
@@ -70,6 +71,8 @@ class Agent:
         temperature = settings.number("TEMPERATURE")
         if temperature is not None:
             parameters.setdefault("temperature", temperature)
+        for name, value in parameters.items():
+            _check_sendable(name, value)
         return Instructions(self.system_prompt, _examples(self.examples, tools), parameters)
 
     # ── to run ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -146,6 +149,9 @@ class Agent:
             parts.append(self._planner.output.schema)  # type: ignore[attr-defined]
         return hashlib.blake2b(repr(parts).encode("utf-8", "replace"), digest_size=6).hexdigest()
 
+    def __hash__(self) -> int:
+        return hash(self.id)
+
     def __repr__(self) -> str:
         tools = ", ".join(tool.spec.name for tool in self.tools) or "no tools"
         return f"<Agent {self.name!r}: {self._model.name or 'the default model'}, {tools}>"  # type: ignore[attr-defined]
@@ -218,6 +224,14 @@ def _listening(each: Any) -> Any:
         name = getattr(each, "__name__", repr(each))
         raise SettingsError(f"middleware={name} is no middleware", layer="agent", remedy=f"Write {name}() for a class.")
     return each
+
+
+def _check_sendable(name: str, value: Any) -> None:
+    try:
+        strict_json.encode({name: value})
+    except (TypeError, ValueError) as error:
+        what = f"parameter {name}={shorten(repr(value))} can't be sent: {error}"
+        raise SettingsError(what, layer="agent", remedy="Give what JSON can hold.") from None
 
 
 def _default_limits() -> Limits:

@@ -158,7 +158,13 @@ class State:
     # ── what a person does ───────────────────────────────────────────────────────────────────────────────────────
 
     def say(self, text: str) -> State:
-        """A message of the person follows; calls still open are answered "not run"."""
+        """A message of the person follows; calls still open are answered "not run".
+
+        Raises:
+            UsageError: The text is empty.
+        """
+        if not text.strip():
+            raise UsageError("an empty message says nothing", layer="state", remedy='run.say("Use kelvin instead")')
         state, reason = self, "The call was not run: the user went on with another message."
         for call in self.open_calls:
             state = state.answered(ToolResult(call.id, call.name, reason, "not run"))

@@ -170,6 +170,15 @@ def test_a_cost_limit_needs_a_price():
     assert (run.stop, run.counters.steps, run.counters.cost) == (StopReason.MAX_COST, 1, None)
 
 
+def test_a_cost_limit_counts_from_where_it_started():
+    """A call of unknown price earlier in the run does not keep later, priced calls from being counted."""
+    free = states_of(runtime_for(endless(), [stepper()], limits=Limits(steps=1)))[-1]
+    run = states_of(runtime_for(endless(cost=0.25), [stepper()], limits=Limits(steps=9, cost=0.5)), free)[-1]
+
+    assert (run.stop, run.counters.steps, run.counters.known_cost) == (StopReason.MAX_COST, 3, 0.5)
+    assert run.counters.cost is None
+
+
 def test_both_fuses_hold():
     """A token limit that is far away does not hide a cost limit that is near."""
     limits = Limits(steps=9, tokens=10_000, cost=0.5)

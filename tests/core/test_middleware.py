@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from fakes import FunctionTool, add, check_state, collect, runtime_for, says, several, states_of
 
-from agentnb.core.limits import StopReason
+from agentnb.core.limits import Limits, StopReason
 from agentnb.core.messages import Message, ToolCall, ToolResult, user
-from agentnb.core.middleware import Middleware, StateMade, StepStarted, Streamed, ToolFinished, ToolStarted
-from agentnb.core.model import ModelReply, Prompt
-from agentnb.errors import ModelError
+from agentnb.core.middleware import Middleware, StateMade, StepStarted, Streamed, ToolFinished, ToolStarted, budget
+from agentnb.core.model import ModelReply
+from agentnb.errors import ApprovalNeeded, ModelError
 from agentnb.models.scripted import CallableModel, ScriptedModel, calls
 
 ONE_CALL = [calls("add", a=1, b=2), says("3")]
@@ -102,8 +102,7 @@ def test_before_may_shorten_what_is_sent():
         async def before(self, state: Any) -> Any:
             if state.counters.steps != 2:
                 return state
-            kept = (Message("user", state.goal), user("so far: 3, 7"))
-            return replace(state, parent=state, kind="edit", added=(), prompt=Prompt(kept), end=2)
+            return state.compacted([Message("user", state.goal), user("so far: 3, 7")])
 
     model = ScriptedModel([calls("add", a=1, b=2), calls("add", a=3, b=4), calls("add", a=3, b=7), "10"])
     run = states_of(runtime_for(model, [add], middleware=[Short()]))[-1]
@@ -124,6 +123,68 @@ def test_a_wrapper_may_answer_for_the_tool():
     run = states_of(runtime_for(list(ONE_CALL), [tool], middleware=[Cache()]))[-1]
 
     assert (run.tool_results[0].content, tool.started) == ("from the cache", [])
+
+
+class Doubting(Middleware):
+    """Wants every call of `add` with a large number approved."""
+
+    async def tool(self, call: Any, state: Any, next: Any) -> ToolResult:
+        """Ask about the large ones."""
+        if "100" in call.arguments and call.id not in dict(state.approvals):
+            raise ApprovalNeeded
+        return await next(call, state)
+
+
+def test_a_wrapper_may_ask_for_approval():
+    """The doubtful call stays open and the run pauses; the other one runs; approved, the doubtful one runs, too."""
+    script = [several(calls("add", a=100, b=1), calls("add", a=1, b=2), ids=["big", "small"]), says("done")]
+    tool, events = FunctionTool(add), []
+    runtime = runtime_for(script, [tool], middleware=[Doubting(), events.append])
+    paused = states_of(runtime)[-1]
+
+    assert (paused.stop, [call.id for call in paused.open_calls]) == (StopReason.PAUSED, ["big"])
+    assert [event.call.id for event in events if isinstance(event, ToolStarted)] == ["small"]
+
+    done = states_of(runtime, paused.approve("big"))[-1]
+    assert [result.content for result in done.tool_results] == ["101", "3"]
+    assert len(tool.started) == 2
+    check_state(done)
+
+
+def test_a_wrapper_may_approve_what_a_tool_asks_for():
+    """A policy lets a call of an approve=True tool through: it hands on a State in which the call is approved."""
+
+    class Policy(Middleware):
+        async def tool(self, call: Any, state: Any, next: Any) -> ToolResult:
+            return await next(call, state.approve(call.id))
+
+    run = states_of(runtime_for(list(ONE_CALL), [FunctionTool(add, approve=True)], middleware=[Policy()]))[-1]
+
+    assert (run.answer, run.tool_results[0].content) == ("3", "3")
+
+
+def test_the_budget_is_in_sight_of_every_door():
+    """A middleware sees the limits of this call of run and where it started; outside of a run there is none."""
+    seen: list[Any] = []
+
+    class Seeing(Middleware):
+        async def before(self, state: Any) -> Any:
+            seen.append(budget())
+            return state
+
+        async def model(self, request: Any, next: Any) -> ModelReply:
+            seen.append(budget())
+            return await next(request)
+
+        async def tool(self, call: Any, state: Any, next: Any) -> ToolResult:
+            seen.append(budget())
+            return await next(call, state)
+
+    runtime = runtime_for(list(ONE_CALL), [add], middleware=[Seeing()], limits=Limits(steps=7))
+    run = states_of(runtime)[-1]
+
+    assert {(each.limits.steps, each.base) for each in seen} == {(7, run.at(1))}
+    assert (len(seen), budget()) == (5, None)
 
 
 def test_a_result_kept_from_another_call_is_paired_all_the_same():

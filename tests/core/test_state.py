@@ -8,14 +8,13 @@ import gc
 import pickle
 import sys
 import threading
-from dataclasses import replace
 
 import pytest
 from fakes import FunctionTool, add, check_state, check_wire, runtime_for, says, several, states_of
 
 from agentnb.core.limits import StopReason
 from agentnb.core.messages import Message, ToolCall, ToolResult, Usage, user
-from agentnb.core.model import ModelReply, Prompt
+from agentnb.core.model import ModelReply
 from agentnb.core.planner import Decision
 from agentnb.core.state import State
 from agentnb.errors import RunError, UsageError
@@ -158,6 +157,13 @@ def test_say_answers_open_calls_as_not_run():
     assert state.counters.tool_calls == 1
     assert state.open_calls == ()
     check_wire(state.request().messages)
+
+
+@pytest.mark.parametrize("text", ["", " \n\t"])
+def test_say_wants_words(text):
+    """An empty message would be refused by most providers."""
+    with pytest.raises(UsageError, match="empty message"):
+        State.start("go").say(text)
 
 
 def test_say_cleans_what_is_said():
@@ -438,7 +444,7 @@ def test_two_threads_fork_the_same_state_at_once():
 def test_a_shortened_prompt_leaves_the_history_whole(run):
     """When a compaction puts another prompt in place, the next request is short and the full history still there."""
     short = (user("summary"),)
-    state = replace(run.at(3), parent=run.at(3), kind="edit", added=(), prompt=Prompt(short), end=1)
+    state = run.at(3).compacted(short)
     later = state.say("go on")
 
     assert [message["content"] for message in later.request().messages] == ["summary", "go on"]
