@@ -71,8 +71,11 @@ class Recording:
         live = f", {self.asked} answered by the model" if self.asked else ""
         return f"{self.path.name}: {self.replayed} of {total} model calls replayed{live}"
 
-    def open(self) -> Self:
+    def open(self, at_door: bool = True) -> Self:
         """Read the file and stand at the door, in front of the doors that are open.
+
+        Args:
+            at_door: False for a recording of one model alone, which calls `reply` itself.
 
         Raises:
             RecordingError: The file is damaged; or it is missing and the mode is "replay".
@@ -84,7 +87,8 @@ class Recording:
                 raise RecordingError(f"there is no recording {str(self.path)!r}", remedy=_RECORD_FIRST)
             self._file = RecordingFile(self.path)
         self._taken.clear()
-        doors.insert(0, self)
+        if at_door:
+            doors.insert(0, self)
         return self
 
     def close(self, whole: bool = True) -> None:
