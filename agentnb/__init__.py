@@ -23,6 +23,7 @@ _HOME = {
     "ScriptedModel": "agentnb.models.scripted",
     "State": "agentnb.core.state",
     "StopReason": "agentnb.core.limits",
+    "Task": "agentnb.comparison.tasks",
     "calculator": "agentnb.tools.builtin",
     "calls": "agentnb.models.scripted",
     "plot": "agentnb.plots.run_plots",
