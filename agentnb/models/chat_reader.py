@@ -177,6 +177,7 @@ class StreamReader:
             )
         if not self._assembly.begun:
             raise unreadable(self.target, "with a stream that has no choices", "", remedy=_ADVICE)
+        self._tell_held()
         return Answer(self._assembly.message(), self._finish, self._usage, self._model)
 
     def _take_rest(self) -> None:
@@ -257,6 +258,12 @@ class StreamReader:
         for kind, piece in self._thoughts.feed(text):
             self._on_delta(Delta(kind, clean(piece)))
 
+    def _tell_held(self) -> None:
+        """What could have become a tag until now."""
+        if self._thoughts is not None and self._on_delta is not None:
+            for kind, piece in self._thoughts.close():
+                self._on_delta(Delta(kind, clean(piece)))
+
     def _call_begins(self, name: str) -> None:
         if self._on_delta is not None:
             self.shown = True
@@ -268,6 +275,7 @@ class StreamReader:
             for function in dicts_in([call.get("function")]):
                 self._call_begins(word(function.get("name")))
         self._tell(answer.message)
+        self._tell_held()
         return answer
 
 

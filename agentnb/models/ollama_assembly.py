@@ -78,6 +78,7 @@ class OllamaAssembly:
         if line.get("done"):
             self.complete = self.ended = True
             self._fields = line
+            self._tell_held()
 
     def body(self) -> Body:
         """The answer, with everything that came."""
@@ -91,6 +92,7 @@ class OllamaAssembly:
     def tell_whole(self, body: Body) -> None:
         """Tell of an answer that came in one piece."""
         self._tell_message(body["message"])
+        self._tell_held()
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -130,6 +132,11 @@ class OllamaAssembly:
             self._tell(Delta(kind, clean(piece)))
             if kind == "text":  # then all that follows is text
                 self._thoughts = None
+
+    def _tell_held(self) -> None:
+        """What could have become a tag until now."""
+        for kind, piece in self._thoughts.close() if self._thoughts is not None else ():
+            self._tell(Delta(kind, clean(piece)))
 
 
 class OllamaReader(Reader):
