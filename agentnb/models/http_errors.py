@@ -170,7 +170,7 @@ def _kind(status: int, fault: Fault) -> str:
 
 
 def _retryable(status: int, kind: str, headers: Mapping[str, str]) -> bool:
-    if kind in ("quota", "context_too_long", "refused"):
+    if kind in ("auth", "quota", "context_too_long", "refused"):
         return False
     wish = headers.get("x-should-retry")
     if wish in ("true", "false"):

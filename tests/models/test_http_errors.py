@@ -113,6 +113,16 @@ def test_how_long_to_wait(headers, seconds):
 
 
 @pytest.mark.parametrize(
+    ("status", "code", "retryable"),
+    [(401, "", False), (403, "", False), (402, "", False), (429, "insufficient_quota", False), (400, "", True)],
+)
+def test_a_wish_to_be_asked_again(status, code, retryable):
+    """`x-should-retry` is heeded, but a wrong key and a used-up quota are never tried again."""
+    body = json.dumps({"error": {"message": "no", "code": code}}).encode()
+    assert status_error("POST x", status, {"x-should-retry": "true"}, body).retryable is retryable
+
+
+@pytest.mark.parametrize(
     ("status", "path", "advice"),
     [(401, "/v1", "Check the key"), (404, "", "Did you mean the base URL"), (404, "/v2", "Check the path")],
 )
