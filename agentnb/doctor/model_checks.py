@@ -113,7 +113,7 @@ def base_url(model: Model) -> Check:
     endpoint = getattr(getattr(model, "transport", None), "endpoint", None)
     if endpoint is None:
         return Check("base URL", SKIPPED, "this model is asked in this process or by its own engine")
-    hint = "If calls fail with 404, add the version path, such as /v1." if endpoint.is_bare else ""
+    hint = f"If calls fail with 404, add the version path, such as {endpoint.usual_path}." if endpoint.is_bare else ""
     return Check("base URL", OK, endpoint.base, hint)
 
 

@@ -94,7 +94,7 @@ def _known() -> tuple[str, ...]:
     of_providers = [
         name
         for profile in PROFILES.values()
-        for name in (*profile.keys, profile.url_setting, *profile.header_settings.values())
+        for name in (*profile.keys, profile.url_setting, profile.version_setting, *profile.header_settings.values())
     ]
     return tuple(dict.fromkeys(name for name in (*of_providers, *OWN) if name))
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from agentnb import settings
 from agentnb.core.model import Model
@@ -113,6 +113,7 @@ def _build(
         raise SettingsError(f"no model is named after {profile.name!r}", remedy=f'Write "{profile.name}:MODEL".')
     address = (base_url or _address(profile)).strip()
     serving = profile if address.startswith(profile.base_url or "\n") else _profile_at(address, profile)
+    address = _dated(address, serving, model)
     names = tuple(dict.fromkeys((*serving.keys, *profile.keys)))
     if serving.bearer and not api_key and not any(map(settings.secret, names)):
         api_key = settings.secret(serving.bearer)
@@ -142,9 +143,23 @@ def _profile_at(address: str, asked: Profile) -> Profile:
     """
     if asked.name != "openai":
         return asked
-    host = urlsplit(address).netloc
+    host = urlsplit(address).netloc.lower()
     chat = (each for each in PROFILES.values() if each.dialect == "chat")
-    return next((each for each in chat if urlsplit(each.base_url).netloc == host != ""), COMPATIBLE)
+    lives = (each for each in chat if urlsplit(each.base_url).netloc == host != "" or host.endswith(each.hosts))
+    return next(lives, COMPATIBLE)
+
+
+def _dated(address: str, profile: Profile, model: str) -> str:
+    """The address in the form with a date, where the provider has one, a date is set and the address has no version."""
+    date = settings.get(profile.version_setting) if profile.version_setting else None
+    root, _, query = address.partition("?")
+    root = root.rstrip("/")
+    if date is None or "api-version=" in query or root.endswith(profile.usual_path):
+        return address
+    if profile.dated_path not in root:
+        shared = profile.dated_path.partition("/deployments")[0]
+        root = root.removesuffix(shared) + profile.dated_path + quote(model, "")
+    return f"{root}?{'&'.join(filter(None, (query, f'api-version={quote(date)}')))}"
 
 
 def _key(names: tuple[str, ...], address: str, given: str | Secret | None, local: bool) -> Secret | None:

@@ -47,10 +47,8 @@ class Encoding:
 
     def wire(self, message: Message) -> dict[str, Any]:
         """The message as this provider takes it."""
-        if message.raw is not None and message.origin == self.origin and not message.plain:
-            wire = _own(message)
-        else:
-            wire = message.wire
+        own = _own(message) if message.origin == self.origin and not message.plain else None
+        wire = own or message.wire
         if message.role == "system":
             wire["role"] = self.profile.system_role
         elif wire["role"] == "tool":
@@ -58,6 +56,8 @@ class Encoding:
             wire["content"] = wire["content"] or "(empty)"
         elif wire.get("tool_calls"):
             self._fit_calls(wire)
+            if own is None:
+                wire["tool_calls"][0].update(self.profile.first_call_fields)
         return wire
 
     def _fit_calls(self, wire: dict[str, Any]) -> None:
@@ -79,9 +79,10 @@ class Encoding:
         return digest.decode().lower()[: length or _LONGEST_ID]
 
 
-def _own(message: Message) -> dict[str, Any]:
-    """The provider's own message; the calls carry the ids that their results answer."""
-    assert message.raw is not None
+def _own(message: Message) -> dict[str, Any] | None:
+    """The provider's own message; its calls carry the ids that their results answer. None where they do not fit."""
+    if message.raw is None:
+        return None
     wire = {key: value for key, value in message.raw.items() if value or key != "tool_calls"}
     wire.setdefault("role", "assistant")
     wire.setdefault("content", None if message.calls else "")
@@ -89,7 +90,7 @@ def _own(message: Message) -> dict[str, Any]:
         wire["content"] = message.content
     theirs = wire.get("tool_calls") or []
     if len(theirs) != len(message.calls):
-        return message.wire
+        return None
     if message.calls:
         wire["tool_calls"] = [_own_call(*pair) for pair in zip(theirs, message.calls, strict=True)]
     return wire

@@ -113,8 +113,9 @@ class EmbeddedModel:
         client = running.clients.get(self.name)
         if client is None:
             address, profile = f"{running.url}/v1", PROFILES["llamacpp"]
+            once, origin = Retry(attempts=1), f"chat:{self.name}"  # its port is another one each time
             client = ChatCompletionsModel(
-                running.name, address, running.key, profile, self.name, retry=Retry(attempts=1)
+                running.name, address, running.key, profile, self.name, retry=once, origin=origin
             )
             running.clients[self.name] = client
         return client

@@ -25,12 +25,15 @@ class Endpoint:
         base_url: With the version path; a slash at the end, or the pasted path itself, does no harm. A query is kept.
         path: Such as "/chat/completions".
         headers: Header name to value; a Secret is revealed only when a request is made.
+        usual_path: The version path that an address without any path most likely lacks.
 
     Raises:
         SettingsError: The address or a header value can't be used.
     """
 
-    def __init__(self, base_url: str, path: str, headers: Mapping[str, str | Secret] | None = None) -> None:
+    def __init__(
+        self, base_url: str, path: str, headers: Mapping[str, str | Secret] | None = None, usual_path: str = "/v1"
+    ) -> None:
         address, _, query = base_url.strip().partition("?")
         base = address.rstrip("/")
         for pasted in (path, *_PASTED):
@@ -40,6 +43,7 @@ class Endpoint:
         self.target = f"POST {mask(base + path)}"
         """Method and address as they may be shown: without the query, which may hold a key."""
         self.is_bare = self.url.path == path
+        self.usual_path = usual_path
         self.is_local = self.url.host in LOOPBACK
         self.headers = {name.lower(): _guarded(name, value) for name, value in (headers or {}).items()}
         for name, value in self.headers.items():
@@ -67,7 +71,7 @@ class Endpoint:
             names = [value.name for value in self.headers.values() if isinstance(value, Secret) and value.name]
             return f"Check the key in {names[0]}, and that it belongs to {self.base}." if names else ""
         if status in (404, 405) and self.is_bare:
-            return f"Did you mean the base URL {self.base}/v1?"
+            return f"Did you mean the base URL {self.base}{self.usual_path}?"
         return ""
 
 

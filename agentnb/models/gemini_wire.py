@@ -18,6 +18,7 @@ from agentnb.core.tool import ToolSpec
 from agentnb.models.anthropic_wire import legal_id
 from agentnb.models.chat_assembly import dicts_in
 from agentnb.models.chat_wire import encode_strictly
+from agentnb.models.profiles import ANY_SIGNATURE
 from agentnb.models.sent import Sent
 
 INVENTED = "gemini"
@@ -25,8 +26,6 @@ INVENTED = "gemini"
 _INVENTED = re.compile(rf"{INVENTED}_\d+_\d+")
 _ILLEGAL = re.compile(r"[^a-zA-Z0-9_.:-]")
 _LONGEST_NAME = 64
-_ANY_SIGNATURE = "skip_thought_signature_validator"
-"""Stands, by the provider's own rule, for the signature of a call that another model made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +119,7 @@ def _signed(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The first call of a message carries the signature of all that follow it."""
     first = next((place for place, part in enumerate(parts) if "functionCall" in part), None)
     if first is not None and not parts[first].get("thoughtSignature"):
-        parts[first] = {**parts[first], "thoughtSignature": _ANY_SIGNATURE}
+        parts[first] = {**parts[first], "thoughtSignature": ANY_SIGNATURE}
     return parts
 
 

@@ -48,6 +48,7 @@ class HttpModel(ABC, Generic[A]):
         recover_calls: Take a reply that is nothing but a tool call written as text for that call.
         retry: How often and how long a failed call is tried again.
         timeouts: None: longer ones for a server on this machine.
+        origin: Whose messages go back to this model as they came. None: those of this name at this server.
 
     Raises:
         SettingsError: The base URL or the key can't be used.
@@ -80,6 +81,7 @@ class HttpModel(ABC, Generic[A]):
         recover_calls: bool = True,
         retry: Retry | None = None,
         timeouts: Timeouts | None = None,
+        origin: str | None = None,
     ) -> None:
         self.profile = profile or self.compatible
         self.model = model
@@ -90,7 +92,7 @@ class HttpModel(ABC, Generic[A]):
         endpoint = self._endpoint(base_url or self.home, sent)
         local = self.profile.local or endpoint.is_local
         self.transport = Transport(endpoint, retry or Retry(), timeouts or (LOCAL_TIMEOUTS if local else Timeouts()))
-        self.origin = f"{self.dialect}:{self.name}"
+        self.origin = origin or f"{self.dialect}:{self.name} at {endpoint.base}"
         self._form = self.profile.schema_form
         self._tools: tuple[tuple[ToolSpec, ...], bytes] = ((), b"")
 
@@ -114,7 +116,7 @@ class HttpModel(ABC, Generic[A]):
     # ── what a dialect adds ──────────────────────────────────────────────────────────────────────────────────────
 
     def _endpoint(self, base_url: str, headers: Mapping[str, str | Secret]) -> Endpoint:
-        return Endpoint(base_url, self.path, headers)
+        return Endpoint(base_url, self.path, headers, self.profile.usual_path)
 
     def _transport(self, streamed: bool) -> Transport:
         return self.transport

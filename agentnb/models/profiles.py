@@ -19,6 +19,13 @@ class Profile:
     """With the version path. "" when every user has an own one."""
     keys: tuple[str, ...] = ()
     """Variables that may hold the key, the first that is set wins; none: no key is needed."""
+    hosts: tuple[str, ...] = ()
+    """How the host names end that belong to this provider, where users have their own."""
+    usual_path: str = "/v1"
+    """The version path that a bare address most likely lacks."""
+    version_setting: str = ""
+    """A variable with a date: an address without a version then gets `dated_path`, the model's name and the date."""
+    dated_path: str = ""
     dialect: str = "chat"
     """The wire form; `catalog` knows the class for it."""
     key_header: str = "authorization"
@@ -48,6 +55,8 @@ class Profile:
     """Content of an assistant message with calls and no text: "keep" what the server used, "null" or "text" ("")."""
     fields_with_calls: Mapping[str, Any] = field(default_factory=dict)
     """Set on every assistant message with calls that lacks them."""
+    first_call_fields: Mapping[str, Any] = field(default_factory=dict)
+    """Set on the first call of an assistant message that another model wrote, where calls must be signed."""
     id_length: int | None = None
     """Every call id has exactly so many of [a-zA-Z0-9]; None: up to 40 characters of any kind."""
     prices: str = ""
@@ -60,6 +69,8 @@ class Profile:
             yield self.renames.get(name, name), own
 
 
+ANY_SIGNATURE = "skip_thought_signature_validator"
+"""Stands, by Google's own rule, for the signature of a call that another model made."""
 _MAX = {"max_completion_tokens": "max_tokens"}
 
 PROFILES: Mapping[str, Profile] = {
@@ -110,8 +121,11 @@ PROFILES: Mapping[str, Profile] = {
         ),
         Profile(
             "azure",
-            "",
-            ("AZURE_OPENAI_API_KEY",),
+            hosts=(".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com"),
+            usual_path="/openai/v1",
+            version_setting="OPENAI_API_VERSION",
+            dated_path="/openai/deployments/",
+            keys=("AZURE_OPENAI_API_KEY",),
             key_header="api-key",
             url_setting="AZURE_OPENAI_BASE_URL",
             think_tags=False,
@@ -164,6 +178,7 @@ PROFILES: Mapping[str, Profile] = {
             ("GEMINI_API_KEY",),
             renames=_MAX,
             think_tags=False,
+            first_call_fields={"extra_content": {"google": {"thought_signature": ANY_SIGNATURE}}},
             prices="google",
         ),
         Profile("vllm", "http://localhost:8000/v1", ("VLLM_API_KEY",), renames=_MAX, local=True),

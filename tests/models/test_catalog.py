@@ -57,6 +57,55 @@ def test_every_provider_of_the_table(profile, monkeypatch):
     assert profile.local or value.reveal() == sent
 
 
+AZURE = "https://mine.openai.azure.com"
+DATED = f"{AZURE}/openai/deployments/my%20gpt/chat/completions?api-version=2024-10-21"
+
+
+@pytest.mark.parametrize(
+    ("address", "date", "url"),
+    [
+        (AZURE, "2024-10-21", DATED),
+        (f"{AZURE}/", "2024-10-21", DATED),
+        (f"{AZURE}/openai", "2024-10-21", DATED),
+        (f"{AZURE}/openai/deployments/my%20gpt", "2024-10-21", DATED),
+        (f"{AZURE}/openai/v1", "2024-10-21", f"{AZURE}/openai/v1/chat/completions"),
+        (
+            f"{AZURE}/openai/deployments/x?api-version=1",
+            "2",
+            f"{AZURE}/openai/deployments/x/chat/completions?api-version=1",
+        ),
+        (f"{AZURE}/openai/v1", None, f"{AZURE}/openai/v1/chat/completions"),
+    ],
+)
+@pytest.mark.parametrize("provider", ["azure", "openai"])
+def test_the_addresses_of_azure(provider, address, date, url, monkeypatch):
+    """A date makes the form with a date; what is written out stays. OpenAI's variables may lead there, too."""
+    monkeypatch.setenv("AZURE_OPENAI_BASE_URL" if provider == "azure" else "OPENAI_BASE_URL", address)
+    monkeypatch.setenv("AZURE_OPENAI_API_KEY", KEY)
+    if date:
+        monkeypatch.setenv("OPENAI_API_VERSION", date)
+    model = resolve(f"{provider}:my gpt")
+
+    assert str(model.transport.endpoint.url) == url
+    assert model.transport.endpoint.headers["api-key"].reveal() == KEY
+
+
+def test_a_bare_address_of_azure(monkeypatch):
+    """Without a date it lacks its version path, and the advice names that of this provider."""
+    monkeypatch.setenv("AZURE_OPENAI_API_KEY", KEY)
+    endpoint = resolve("azure:m", base_url=AZURE).transport.endpoint
+
+    assert endpoint.advice(404) == f"Did you mean the base URL {AZURE}/openai/v1?"
+
+
+def test_the_date_of_azure_is_nothing_to_others(monkeypatch):
+    """Another provider's address stays as it is."""
+    monkeypatch.setenv("OPENAI_API_VERSION", "2024-10-21")
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+
+    assert str(resolve("openai:m").transport.endpoint.url) == "https://api.openai.com/v1/chat/completions"
+
+
 def test_a_bearer_token_where_there_is_no_key(monkeypatch):
     """ANTHROPIC_AUTH_TOKEN goes as a Bearer token; a key wins over it."""
     monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", "token-0123456789")

@@ -197,6 +197,27 @@ def test_signatures_survive():
     assert found == expected
 
 
+def test_calls_of_another_model_are_signed():
+    """Where calls must be signed, the first of a message that another model wrote gets what stands for any signature."""
+    made = (ToolCall("c1", "add", '{"a":1,"b":2}'), ToolCall("c2", "add", '{"a":3,"b":4}'))
+    asked = request("hi", Message("assistant", None, made), Message("tool", "3", call_id="c1"))
+    sent = body(asked, profile=PROFILES["gemini"])["messages"][1]["tool_calls"]
+
+    placeholder = {"google": {"thought_signature": "skip_thought_signature_validator"}}
+    assert [call.get("extra_content") for call in sent] == [placeholder, None]
+    assert "extra_content" not in json.dumps(body(asked))
+
+
+def test_own_calls_are_not_signed_anew():
+    """What the provider itself wrote goes back as it came, signed or not."""
+    extra = {"google": {"thought_signature": "c2ln"}}
+    for signed in ({"extra_content": extra}, {}):
+        said = {"content": None, "tool_calls": [{**calls("add", a=1, b=2)["tool_calls"][0], "id": "c1", **signed}]}
+        with ScriptedServer([said, "done"]) as server:
+            back = next_messages(server, [add], profile=PROFILES["gemini"])[2]
+        assert back["tool_calls"][0].get("extra_content") == signed.get("extra_content")
+
+
 def test_a_streamed_message_goes_back_like_a_whole_one():
     """Reasoning, its details and fields of calls are put together from the pieces."""
     message = {

@@ -16,7 +16,7 @@ from agentnb.core.model import Delta
 from agentnb.core.tool import ToolSpec
 from agentnb.errors import ModelError
 from agentnb.models.gemini import GeminiModel
-from agentnb.models.gemini_wire import _ANY_SIGNATURE
+from agentnb.models.profiles import ANY_SIGNATURE
 from agentnb.models.server import Raw
 
 ROW = next(row for row in HTTP if row.name == "gemini")
@@ -321,7 +321,7 @@ def test_a_missing_signature(as_finish_reason):
         [part.get("thoughtSignature") for part in received.json()["contents"][1]["parts"]]
         for received in opened.server.requests
     ]
-    assert signatures == [[None, None], [_ANY_SIGNATURE, None], [_ANY_SIGNATURE, None]]
+    assert signatures == [[None, None], [ANY_SIGNATURE, None], [ANY_SIGNATURE, None]]
     assert "another model made" in first.notes[0]
     assert (second.notes, first.request.json()) == ((), opened.server.requests[1].json())
 

@@ -62,6 +62,19 @@ def test_notes_of_a_failed_call(row):
     assert [note.partition(":")[0] for note in error.value.notes] == ["waiting 0.5 s", "waiting 1 s"]
 
 
+def test_servers_do_not_share_raw_messages():
+    """A message goes back as it came to the server that wrote it, and to no other with a model of the same name."""
+    said = {"content": "It is 3.", "reasoning_content": "hm"}
+    with ScriptedServer([said]) as server:
+        here, there = model_at(server), model_at(f"http://127.0.0.1:{server.port + 1}/v1")
+        message = ask(here).message(())
+
+    own, foreign = (model.sent(request("hi", message)).json()["messages"][1] for model in (here, there))
+    assert own == {"role": "assistant", **said}
+    assert foreign == {"role": "assistant", "content": "It is 3."}
+    assert here.name == there.name
+
+
 def test_calls_side_by_side_learn_from_each_other():
     """When a server refuses a field, every call that was under way with it is asked again, not only the first."""
 
