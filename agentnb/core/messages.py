@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agentnb.strict_json import object_text
 from agentnb.text import clean
+
+if TYPE_CHECKING:
+    from agentnb.core.state import Counters
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,9 @@ class ToolResult:
     traceback: str = field(default="", compare=False)
     notes: tuple[str, ...] = field(default=(), compare=False)
     """What a reader should know: values changed by casting, text cut, code that may still run."""
+
+    used: Counters | None = None
+    """What the model calls behind this result used (those of a nested run); the run counts it as its own."""
 
     @property
     def ok(self) -> bool:

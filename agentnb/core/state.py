@@ -67,8 +67,13 @@ class Counters:
 
     def with_result(self, result: ToolResult, seconds: float) -> Counters:
         """One tool call more, if it ran."""
-        calls = self.tool_calls + (result.status not in ("not run", "denied"))
-        return Counters(self.steps, calls, self.usage, self.known_cost, self.unpriced, self.seconds + seconds)
+        now = replace(self, tool_calls=self.tool_calls + (result.status not in _UNRUN), seconds=self.seconds + seconds)
+        return now if result.used is None else now.with_run(result.used)
+
+    def with_run(self, run: Counters) -> Counters:
+        """With the tokens and the cost of another run, which took no step of this one."""
+        cost, unpriced = self.known_cost + run.known_cost, self.unpriced + run.unpriced
+        return replace(self, usage=self.usage.plus(run.usage), known_cost=cost, unpriced=unpriced)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -376,6 +381,7 @@ class State:
 
 
 _OWN = State.__slots__[1:]
+_UNRUN = ("not run", "denied")
 _OPEN_ENDED: dict[str, Any] = {"decision": None, "stop": None, "answer": None, "value": None, "detail": ""}
 
 

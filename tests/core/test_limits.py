@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentnb.core.limits import Limits, StopReason, repeated
-from agentnb.core.messages import ToolCall, Usage
+from agentnb.core.messages import ToolCall, ToolResult, Usage
 from agentnb.core.model import ModelReply
-from agentnb.core.state import State
+from agentnb.core.state import Counters, State
 from agentnb.errors import SettingsError
 from agentnb.models.scripted import CallableModel, ScriptedModel, calls
 
@@ -491,3 +491,25 @@ def test_calls_of_three_kinds_are_counted_once(scripted_run):
 
     assert run.answer == "ok"
     assert run.counters.tool_calls == 2
+
+
+def test_a_nested_run_counts_as_the_run_s_own():
+    """What a result says that it used is in tokens and cost, not in steps; what it does not know stays unknown."""
+    limits = Limits(steps=9, tokens=110)
+    for unpriced, cost in [(0, 1.0), (1, None)]:
+        used = Counters(3, 5, Usage(70, 20), 0.25, unpriced)
+        runtime = runtime_for(endless(cost=0.25, usage=Usage(8, 2)), [FunctionTool(str, "step")], limits=limits)
+        runtime.tools[0].answer = answering(used)
+        run = states_of(runtime)[-1]
+
+        assert (run.stop, run.counters.steps, run.counters.tool_calls) == (StopReason.MAX_TOKENS, 2, 2)
+        assert (run.usage.total, run.counters.cost) == (200, cost)
+
+
+def answering(used: Counters) -> Any:
+    """How a tool answers whose runs used this much."""
+
+    async def answer(call: ToolCall) -> ToolResult:
+        return ToolResult(call.id, call.name, f"found {call.arguments}", used=used)
+
+    return answer
