@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from urllib.parse import unquote
 
 import httpx
 
 from agentnb.errors import SettingsError
 from agentnb.models.clients import LOOPBACK
 from agentnb.settings import Secret
-from agentnb.text import mask
+from agentnb.text import hide, mask
 
 _FIXED = [(b"user-agent", b"agentnb"), (b"accept", b"*/*"), (b"content-type", b"application/json")]
 _PASTED = ("/chat/completions", "/responses")
 """What people paste along with a base URL that serves several dialects."""
 _SECRET_HEADER = re.compile("auth|key|token|secret|cookie", re.IGNORECASE)
+_SECRET_PARAMETER = re.compile("auth|key|token|secret|pass|^(code|sig|signature)$", re.IGNORECASE)
+_RANDOM_LENGTH = 20
+"""So long a value of any query parameter may be a secret."""
 
 
 class Endpoint:
     """The address of one kind of call, and the headers that it carries.
 
     Args:
-        base_url: With the version path; a slash at the end, or the pasted path itself, does no harm. A query is kept.
+        base_url: With the version path; a slash at the end, or the pasted path itself, does no harm. A query is kept;
+            a key in it is hidden like any other, and like any other it does not travel with a pickle.
         path: Such as "/chat/completions".
         headers: Header name to value; a Secret is revealed only when a request is made.
         usual_path: The version path that an address without any path most likely lacks.
@@ -38,16 +43,29 @@ class Endpoint:
         base = address.rstrip("/")
         for pasted in (path, *_PASTED):
             base = base.removesuffix(pasted).rstrip("/")
-        self.url = _parsed(base + path + (f"?{query}" if query else ""))
+        self._bare_url = _parsed(base + path)
+        self._query = tuple(_guarded_parameter(each) for each in query.split("&") if each)
+        self._url: httpx.URL | None = None
         self.base = mask(base)
         self.target = f"POST {mask(base + path)}"
         """Method and address as they may be shown: without the query, which may hold a key."""
-        self.is_bare = self.url.path == path
+        self.is_bare = self._bare_url.path == path
         self.usual_path = usual_path
-        self.is_local = self.url.host in LOOPBACK
+        self.is_local = self._bare_url.host in LOOPBACK
         self.headers = {name.lower(): _guarded(name, value) for name, value in (headers or {}).items()}
         for name, value in self.headers.items():
             _check_header(name, value)
+
+    @property
+    def url(self) -> httpx.URL:
+        """The whole address, with its query and what is secret in it."""
+        if self._url is None:
+            query = "&".join(map(_revealed, self._query))
+            self._url = httpx.URL(f"{self._bare_url}?{query}") if query else self._bare_url
+        return self._url
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "_url": None}
 
     def request(self, body: bytes, timeout: Mapping[str, float]) -> httpx.Request:
         """The request that sends this body."""
@@ -91,6 +109,8 @@ def _parsed(address: str) -> httpx.URL:
     except (httpx.InvalidURL, ValueError):
         url = httpx.URL("")
     if url.userinfo:
+        hide(url.userinfo.decode())
+        hide(url.password)
         raise SettingsError(
             "the base URL holds a user name or password", remedy="Leave it out; give the key as api_key."
         )
@@ -122,3 +142,12 @@ def _guarded(name: str, value: str | Secret) -> str | Secret:
     """A header value that may be a key, as a Secret."""
     secret = isinstance(value, str) and value not in ("none", "Bearer none") and _SECRET_HEADER.search(name)
     return Secret(str(value)) if secret else value
+
+
+def _guarded_parameter(text: str) -> str | Secret:
+    """A "name=value" of a query; as a Secret where the value may be one."""
+    name, _, value = text.partition("=")
+    if not _SECRET_PARAMETER.search(name) and len(value) < _RANDOM_LENGTH:
+        return text
+    hide(unquote(value))
+    return Secret(value).with_prefix(f"{name}=")
