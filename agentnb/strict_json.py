@@ -9,6 +9,7 @@ from typing import Any
 
 from agentnb.text import clean
 
+_sorted = json.JSONEncoder(sort_keys=True).encode
 _STRAY_BACKSLASH = re.compile(r'\\(?!["\\/bfnrt]|u[0-9a-fA-F]{4})')
 
 
@@ -54,7 +55,7 @@ def _loads(text: str, constant: Callable[[str], Any]) -> Any:
 def normalised(text: str) -> str:
     """The same value in one spelling: keys sorted, no spaces; text that is no JSON as it is."""
     try:
-        return json.dumps(json.loads(text), sort_keys=True)
+        return _sorted(json.loads(text))
     except (ValueError, RecursionError):
         return text
 
