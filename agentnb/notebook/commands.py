@@ -88,6 +88,22 @@ def show_plot(magics: AgentMagics, words: list[str]) -> None:
     display(plot(*runs, names=words or None))
 
 
+def show_diff(magics: AgentMagics, words: list[str]) -> None:
+    """[NAME NAME]: where these two runs part and what differs, or the last two."""
+    from IPython.display import display
+
+    from agentnb.records.diff import diff
+
+    if len(words) == 2:
+        display(diff(*(run_named(word, magics.shell.user_ns) for word in words), names=words))
+    elif words:
+        raise UsageError(f"%agent diff takes two runs, not {len(words)}", remedy="%agent diff NAME NAME")
+    elif magics.last is None or magics.previous is None:
+        raise UsageError("there are no two runs to compare yet", remedy="Run %%agent cells, or name two runs.")
+    else:
+        display(diff(magics.previous, magics.last, names=("previous", "newest")))
+
+
 def set_recording(magics: AgentMagics, words: list[str]) -> None:
     """[FILE [MODE]]: record and replay model calls (auto, replay, record, off); alone: who answered."""
     from agentnb.records.recording import active_recording, stop_recording, use_recording
@@ -136,6 +152,7 @@ COMMANDS: dict[str, Callable[[Any, list[str]], None]] = {
     "tool": open_tool,
     "resume": resume,
     "plot": show_plot,
+    "diff": show_diff,
     "recording": set_recording,
     "fetch-model": fetch_model,
     "doctor": doctor,

@@ -39,6 +39,7 @@ class CellRun:
         self.magics.last_agent = agent
         if out:
             self.magics.agents[out] = agent
+        magics.previous = magics.last
         self._keep(start)
 
     def run(self) -> None:

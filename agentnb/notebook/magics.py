@@ -31,6 +31,7 @@ class AgentMagics(Magics):  # type: ignore[misc]
         super().__init__(shell)
         self.model: Any = None
         self.last: State | None = None
+        self.previous: State | None = None
         self.last_agent: Agent | None = None
         self.agents: dict[str, Agent] = {}
 

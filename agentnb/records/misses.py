@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agentnb.records.canonical import START, Conversations
+from agentnb.records.excerpts import apart, excerpt
 from agentnb.records.recording_file import Asked, Entry, RecordingFile
 
 _ROLES = {"system": "system prompt", "user": "user text", "assistant": "assistant text", "tool": "tool result"}
-_WINDOW = 40
 
 
 def nearest(file: RecordingFile, asked: Asked, model: str) -> Entry | None:
@@ -72,16 +72,14 @@ def _messages(was: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]
     longer, word = (now, "is new") if len(now) > len(was) else (was, "is missing")
     number = min(len(was), len(now)) + 1
     message = longer[number - 1]
-    return f"message {number} {word}: {_kind(message)} {_excerpt(_content(message), 0)}"
+    return f"message {number} {word}: {_kind(message)} {excerpt(_content(message))}"
 
 
 def _message(was: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     if _kind(was) != _kind(now):
-        return f"was {_kind(was)} {_excerpt(_content(was), 0)}, is {_kind(now)} {_excerpt(_content(now), 0)}"
-    before, after = _content(was), _content(now)
-    at = next((place for place, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), None)
-    start = max(0, (min(len(before), len(after)) if at is None else at) - _WINDOW // 2)
-    return f"{_kind(was)} was {_excerpt(before, start)}, is {_excerpt(after, start)}"
+        return f"was {_kind(was)} {excerpt(_content(was))}, is {_kind(now)} {excerpt(_content(now))}"
+    before, after = apart(_content(was), _content(now))
+    return f"{_kind(was)} was {before}, is {after}"
 
 
 def _kind(message: Mapping[str, Any]) -> str:
@@ -94,13 +92,6 @@ def _content(message: Mapping[str, Any]) -> str:
         return " ".join([*said, *(f"{each['name']}({_short_json(each['arguments'])})" for each in calls)])
     content = message.get("content") or ""
     return content if isinstance(content, str) else _short_json(content)
-
-
-def _excerpt(text: str, start: int) -> str:
-    """About 40 characters from `start` on, with dots where more stands."""
-    start = 0 if len(text) <= _WINDOW else start
-    piece = text[start : start + _WINDOW]
-    return repr(("…" if start else "") + piece + ("…" if start + _WINDOW < len(text) else ""))
 
 
 def _tools(was: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]) -> str:
