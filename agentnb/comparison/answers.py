@@ -71,7 +71,7 @@ def chosen_letters(answer: str, choices: Sequence[str]) -> tuple[str, ...]:
     return (
         _texts_chosen(answer, choices)
         or _unique(re.findall(rf"[(\[]{one}[)\]]|^[\s*_`]*{one}[).](?:\s|$)", answer, re.MULTILINE))
-        or _unique(re.findall(rf"(?<![\w'’]){one}(?![\w'’])(?!(?<=[AI])\s+[a-z])", answer))
+        or _unique(re.findall(rf"(?<![\w'’]){one}(?![\w'’])(?!(?<=[AI])\s+(?!or\b|and\b)[a-z])", answer))
     )
 
 

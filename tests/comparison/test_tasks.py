@@ -55,7 +55,7 @@ def test_file_names_stay_in_their_folder(tmp_path, text):
 
     assert path.resolve().parent == tmp_path.resolve()
     assert set(path.name) <= set("abcdefghijklmnopqrstuvwxyz0123456789.-")
-    assert path.name.split("-")[0].split(".")[0] not in ("", "con", "nul") or "-" in path.name
+    assert path.name[0] not in ".-"
     assert len(path.name) <= 60
 
 
@@ -67,7 +67,7 @@ def test_different_ids_never_share_a_file():
 
 
 @given(st.lists(st.text(min_size=1).filter(str.strip), min_size=2, max_size=6, unique_by=str.strip))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_any_ids_make_a_task_set(ids):
     """Text of every kind is taken, the person's id is kept, and the file names differ."""
     tasks = to_tasks([Task(each, "g") for each in ids])
