@@ -1,0 +1,355 @@
+"""Run files: every State of a run on a line of its own, so that a run outlives the process that made it.
+
+    save(run, "run.jsonl")                               these States and all they grew from
+    load("run.jsonl")                                    the State saved last
+    Agent(..., middleware=[Saving("run.jsonl")])         each State as it is made, each call before it runs
+
+A State is known by a digest of its parent's digest and of what it added, so branches share their lines and a file gains
+only what is new. A line is appended at once, under a lock where the system has one, and handed to the operating system
+before the run goes on: when the process dies nothing but the line in flight is lost. (A power failure may take more:
+nothing waits for the disk.) Secrets are masked. Nothing in a file is ever executed.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from agentnb.core.messages import ToolCall, ToolResult
+from agentnb.core.middleware import Event, StateMade, StepStarted, ToolStarted, budget
+from agentnb.core.state import State
+from agentnb.errors import RecordingError, UsageError
+from agentnb.records.request_json import can_be_told, frame_from_json, frame_to_json, request_of, same_frame
+from agentnb.records.run_lines import HEADER, Lines, digest
+from agentnb.records.state_json import spelled, state_from_json, state_to_json
+
+try:
+    import fcntl
+except ImportError:  # Windows: one append is one write there, too
+    fcntl = None  # type: ignore[assignment]
+
+MAY_HAVE_RUN = "The process ended while this call was running. It may have taken effect."
+_RECENT = 256
+_FRAMES = 8
+_FILES = 8
+_open_files: OrderedDict[str, RunFile] = OrderedDict()
+_opening = threading.Lock()
+
+
+def save(run_or_runs: State | Iterable[State], path: str | os.PathLike[str]) -> None:
+    """Write one or several States, with all they grew from; an existing file gains only what is new.
+
+    Args:
+        run_or_runs: The last one is what `load` gives.
+        path: JSON Lines; the file and its folder are made when they are missing.
+
+    Raises:
+        UsageError: These are no States, or the file is no run file of ours.
+        RecordingError: The file is damaged, or can't be written.
+    """
+    states = (run_or_runs,) if isinstance(run_or_runs, State) else tuple(run_or_runs)
+    if not states or not all(isinstance(each, State) for each in states):
+        raise UsageError("only States can be saved", layer="records", remedy="save(run, path), or save([a, b], path).")
+    _file(Path(path)).save(states)
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """The State that was saved last, with all it grew from; of a notebook a tuple, one State per cell that holds a run.
+
+    A call that was running when the process died is answered "cancelled, may have taken effect", so that going on does
+    not run it again. Tools are not needed to load.
+
+    Raises:
+        UsageError: There is no such file, or it holds no run.
+        RecordingError: A line of it is damaged; the error names it.
+    """
+    path = Path(path)
+    if path.suffix == ".ipynb":
+        from agentnb.records.notebook_runs import runs_in_notebook
+
+        return runs_in_notebook(path)
+    return _Tree(path).newest()
+
+
+class Saving:
+    """A listener that saves a run while it goes on: each State as it is made, each call before it runs.
+
+    It may serve many runs, at once or in turn; all go into the one file.
+    """
+
+    wants_deltas = False
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._file = RunFile(Path(path))
+        self._asked: dict[int, State] = {}
+
+    def __repr__(self) -> str:
+        return f"<Saving {self._file.path}>"
+
+    def __reduce__(self) -> Any:
+        return Saving, (self._file.path,)
+
+    def __call__(self, event: Event) -> None:
+        """Write what the event brought."""
+        if isinstance(event, StateMade | StepStarted):
+            self._save(event.state)
+        elif isinstance(event, ToolStarted):
+            self._file.begin(event.call, self._asked.get(id(event.call)) or self._resumed(event.call))
+
+    def _save(self, state: State) -> None:
+        self._file.save((state,))
+        for call in state.calls:
+            self._asked.pop(id(call), None)
+        if not state.finished:
+            self._asked.update({id(call): state for call in state.open_calls})
+
+    def _resumed(self, call: ToolCall) -> State | None:
+        """Where a call stands open that is not as the model wrote it, or that was open when the run began."""
+        for state in reversed(self._asked.values()):
+            if any((each.id, each.name) == (call.id, call.name) for each in state.open_calls):
+                return state
+        around = budget()
+        if around is not None:
+            self._save(around.base)
+        return around and around.base
+
+
+# ── writing ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class RunFile:
+    """One run file, and what this process knows of it: which States it holds, so that a step costs the same always."""
+
+    def __init__(self, path: Path) -> None:
+        if path.suffix == ".ipynb":
+            raise UsageError(f"{path} is a notebook", layer="records", remedy='Save to a file such as "run.jsonl".')
+        self.path = path
+        self._lock = threading.Lock()
+        self._recent: OrderedDict[int, tuple[State, str]] = OrderedDict()
+        self._frames: list[tuple[Any, str]] = []
+        self._lines = Lines(path)
+        self._seen: tuple[int, ...] = ()
+        self._ids: set[str] = set()
+        self._last = ""
+
+    def save(self, states: Iterable[State]) -> None:
+        """Append what the file does not hold yet."""
+        with self._lock, self._opened() as file:
+            self._append(file, [*self._told(states)])
+
+    def begin(self, call: ToolCall, state: State | None) -> None:
+        """Note that a call is about to run."""
+        with self._lock, self._opened() as file:
+            after = self._recent.get(id(state), (None, None))[1]
+            told = {"begun": call.id, "name": call.name, **({"after": after} if after else {})}
+            self._append(file, [spelled(told)])
+
+    @contextmanager
+    def _opened(self) -> Iterator[int]:
+        """The file, locked, and all known that others wrote into it."""
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True) if not self._seen else None
+            file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
+        except OSError as error:
+            raise RecordingError(f"{self.path} can't be written: {error.strerror}") from error
+        try:
+            _lock(file)
+            self._catch_up(file)
+            yield file
+        except BaseException:
+            self._seen = ()
+            raise
+        finally:
+            os.close(file)
+
+    def _catch_up(self, file: int) -> None:
+        """Read what the file holds beyond what is known of it."""
+        now = _stamp(file)
+        if now == self._seen:
+            return
+        with open(self.path, "rb") as content:
+            grown = now[:2] == self._seen[:2] and now[2] > self._seen[2] and self._lines.go_on(content)
+            if not grown:
+                self._forget()
+            for told in self._lines.read(content):
+                self._know(told)
+        self._seen = now
+
+    def _forget(self) -> None:
+        self._recent.clear()
+        self._frames.clear()
+        self._ids.clear()
+        self._lines, self._last = Lines(self.path), ""
+
+    def _know(self, told: dict[str, Any]) -> None:
+        if "id" in told:
+            self._ids.add(told["id"])
+        self._last = told["id"] if "state" in told else told.get("last", self._last)
+
+    def _append(self, file: int, new: list[str]) -> None:
+        """One write of whole lines; what stands half written at the end gives way."""
+        lines = self._lines
+        if not new:
+            return
+        if lines.end < self._seen[2]:
+            os.ftruncate(file, lines.end)
+        head = ["\n"] if lines.unended else [] if lines.end else [HEADER, "\n"]
+        content = "".join([*head, *(f"{line}\n" for line in new)]).encode()
+        try:
+            _write(file, content)
+        except OSError as error:
+            raise RecordingError(f"{self.path} can't be written: {error.strerror}") from error
+        lines.wrote(content, len(new) + (not lines.number))
+        self._seen = _stamp(file)
+
+    def _told(self, states: Iterable[State]) -> Iterator[str]:
+        """The lines for these States and all they grew from, as far as the file lacks them."""
+        for state in states:
+            yield from self._told_one(state)
+
+    def _told_one(self, state: State) -> Iterator[str]:
+        new, known = [], state
+        while id(known) not in self._recent:
+            new.append(known)
+            if known.parent is None:
+                break
+            known = known.parent
+        after = self._recent.get(id(known), (None, ""))[1]
+        for each in reversed(new):
+            told, aside = state_to_json(each)
+            content = spelled(told)
+            name = digest(after + content)
+            if name not in self._ids:
+                if frame := self._frame(each):
+                    aside["request"] = frame[0]
+                    yield from frame[1]
+                yield _line(name, after, content, aside)
+                self._ids.add(name)
+                self._last = name
+            self._remember(each, name)
+            after = name
+        if self._last != after:
+            self._last = after
+            yield spelled({"last": after})
+
+    def _remember(self, state: State, name: str) -> None:
+        self._recent[id(state)] = state, name
+        if len(self._recent) > _RECENT:
+            self._recent.popitem(last=False)
+
+    def _frame(self, state: State) -> tuple[str, list[str]] | None:
+        """The id of what stood around the conversation that was sent, and the line for it when it is new."""
+        sent = request_of(state)
+        if sent is None:
+            return None
+        for frame, name in self._frames:
+            if same_frame(sent, frame):
+                return name, []
+        if not can_be_told(sent):
+            return None
+        content = spelled(frame_to_json(sent))
+        name = digest(content)
+        self._frames = [*self._frames[1 - _FRAMES :], (sent, name)]
+        new = [] if name in self._ids else [f'{{"id":"{name}","frame":{content}}}']
+        self._ids.add(name)
+        return name, new
+
+
+def _line(name: str, after: str, content: str, aside: dict[str, Any]) -> str:
+    parent = f'"after":"{after}",' if after else ""
+    rest = f',"aside":{spelled(aside)}' if aside else ""
+    return f'{{"id":"{name}",{parent}"state":{content}{rest}}}'
+
+
+def _write(file: int, content: bytes) -> None:
+    while content:
+        content = content[os.write(file, content) :]
+
+
+def _stamp(file: int) -> tuple[int, ...]:
+    """What tells whether a file is still the one we know: where it is, how long, when changed."""
+    now = os.fstat(file)
+    return now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns
+
+
+def _lock(file: int, shared: bool = False) -> None:
+    """Wait until nobody else writes; closing the file gives it free."""
+    if fcntl is not None:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
+        except OSError:
+            return  # a file system without locks: one append is one write
+
+
+def _file(path: Path) -> RunFile:
+    """What this process knows of this file, from the last time or from now on."""
+    key = os.path.realpath(path)
+    with _opening:
+        file = _open_files.pop(key, None) or RunFile(path)
+        _open_files[key] = file
+        if len(_open_files) > _FILES:
+            _open_files.popitem(last=False)
+    return file
+
+
+# ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Tree:
+    """Every State of a file, by its digest."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.states: dict[str, State] = {}
+        self._frames: dict[str, Any] = {}
+        self._rounds: dict[str, str] = {}
+        self._asked: dict[str, str] = {}
+        self._begun: set[tuple[str, str]] = set()
+        self._last = ""
+        lines = Lines(path)
+        try:
+            with open(path, "rb") as content:
+                _lock(content.fileno(), shared=True)
+                for told in lines.read(content):
+                    lines.understand(self._take, told)
+        except FileNotFoundError as error:
+            raise UsageError(f"there is no file {str(path)!r}", layer="records", remedy="Look at the path.") from error
+        except OSError as error:
+            raise RecordingError(f"{path} can't be read: {error.strerror}") from error
+
+    def newest(self) -> State:
+        """The State saved last; calls of it that were running are answered."""
+        if not self._last:
+            raise UsageError(f"{self.path} holds no run yet", layer="records", remedy="save(run, path) writes one.")
+        state = self.states[self._last]
+        for call in state.open_calls:
+            if (self._rounds[self._last], call.id) in self._begun:
+                state = state.answered(ToolResult(call.id, call.name, MAY_HAVE_RUN, "cancelled"))
+        return state
+
+    def _take(self, told: dict[str, Any]) -> None:
+        if "state" in told:
+            self._take_state(told["id"], told.get("after", ""), told["state"], told.get("aside", {}))
+        elif "frame" in told:
+            self._frames[told["id"]] = frame_from_json(told["frame"])
+        elif "begun" in told:
+            after = told.get("after", "")
+            self._begun.add((self._rounds[after] if after else self._asked.get(told["begun"], ""), told["begun"]))
+        elif "last" in told:
+            self._last = told["last"] if self.states[told["last"]] else ""
+
+    def _take_state(self, name: str, after: str, told: dict[str, Any], aside: dict[str, Any]) -> None:
+        parent = self.states[after] if after else None
+        request = self._frames[aside["request"]](parent) if "request" in aside and parent else None
+        state = state_from_json(parent, told, aside, request)
+        self.states[name], self._last = state, name
+        self._rounds[name] = self._rounds[after] if after and state.kind == "act" else name
+        for call in state.calls if state.kind == "plan" else ():
+            self._asked[call.id] = name
+        if state.kind == "act" and state.results:
+            self._begun.discard((self._rounds[name], state.results[-1].call_id))

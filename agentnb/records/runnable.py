@@ -1,0 +1,74 @@
+"""Whether a run that came out of a file can be gone on with: all of its conversation is there, and so are its tools."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from agentnb.core.state import State
+from agentnb.core.tool import Tool
+from agentnb.errors import UsageError
+
+LEFT_OUT = "shortened when the notebook was saved"
+"""The note of what a notebook's output had no room for; also the origin of a message that it cut."""
+
+
+def check_runnable(state: State, tools: Iterable[Tool]) -> None:
+    """Refuse to go on where a model would read a cut conversation, or where an open call has lost its tool.
+
+    Args:
+        state: Where a run is to start.
+        tools: Those of the agent.
+
+    Raises:
+        UsageError: It can't be gone on with; the error says why.
+    """
+    if (cut := _first_cut(state)) is not None:
+        raise UsageError(
+            f"this run can be read but not gone on with: {cut} was {LEFT_OUT}",
+            layer="records",
+            remedy="Run its cell again, or keep whole runs with save(run, path).",
+        )
+    if missing := missing_tools(state, tools):
+        names = ", ".join(missing)
+        raise UsageError(
+            f"open calls of this run need tools that the agent does not have: {names}",
+            layer="agent",
+            remedy="Run the cells that define them, then give them to the agent: Agent(tools=[...]).",
+        )
+
+
+def missing_tools(state: State, tools: Iterable[Tool]) -> tuple[str, ...]:
+    """The tools that open calls need and that were offered when the calls were made, but are not at hand now."""
+    if not state.open_calls:
+        return ()
+    known = {tool.spec.name for tool in tools}
+    offered = _offered(state)
+    wanted = (call.name for call in state.open_calls if call.name in offered and not call.problem)
+    return tuple(dict.fromkeys(name for name in wanted if name not in known))
+
+
+def _offered(state: State) -> set[str]:
+    """The names of the tools that the model was shown for this round, or that had answered before."""
+    plan: State | None = state
+    while plan is not None and plan.kind != "plan":
+        plan = plan.parent
+    reply = plan.decision.reply if plan is not None and plan.decision else None
+    sent = reply.request if reply else None
+    specs = getattr(getattr(sent, "request", sent), "specs", ())
+    return {spec.name for spec in specs} | {result.name for result in state.tool_results if result.version}
+
+
+def _first_cut(state: State) -> str | None:
+    """The oldest part of the conversation that is not whole, in words."""
+    for each in state.path():
+        if _is_cut(each):
+            return f"step {each.counters.steps}" if each.kind in ("plan", "act") else "what was said"
+    return None
+
+
+def _is_cut(state: State) -> bool:
+    if state.kind == "act":
+        return LEFT_OUT in state.results[-1].notes
+    if state.decision is not None:
+        return LEFT_OUT in state.decision.notes
+    return any(message.origin == LEFT_OUT for message in state.added)

@@ -1,0 +1,419 @@
+"""One transition of a run as a JSON object, and back: what a State added to its parent, nothing that can be made again.
+
+    state_to_json(state)          ──▶ told (what counts), aside (times, values, what was left out)
+    state_from_json(parent, ...)  ──▶ the State, made by the same transition that made it first
+
+A plan is kept as its decision, an act as its result; both are carried out again, so that messages, counters and the
+shared prompt come out as they were. Any other transition is kept as the fields in which it differs from its parent, and
+so is whatever a plan or an act holds beyond what it should (a middleware of the user may have made it).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, replace
+from operator import attrgetter
+from typing import Any
+
+from agentnb.core.limits import StopReason
+from agentnb.core.messages import Message, ToolCall, ToolResult, Usage, unique_ids, user
+from agentnb.core.model import ModelReply, Prompt
+from agentnb.core.planner import Decision
+from agentnb.core.state import Counters, State
+from agentnb.errors import ModelError
+from agentnb.records.canonical import tidy
+from agentnb.records.replies import reply_from_json
+from agentnb.text import clean, mask
+
+Json = dict[str, Any]
+
+_MOST_VALUE = 20_000
+_DEEPEST_VALUE = 20
+
+
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+
+
+def spelled(value: Any) -> str:
+    """The value as one line of strict JSON without secrets; what JSON can't say becomes text."""
+    try:
+        text = clean(_encode(value))
+    except (TypeError, ValueError):
+        return _encode(tidy(value))
+    return text if mask(text) == text else _encode(tidy(value))
+
+
+# ── a State to JSON ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def state_to_json(state: State) -> tuple[Json, Json]:
+    """What the State added to its parent: `told`, by which it is known, and `aside`, which equality ignores."""
+    told: Json = {"kind": state.kind}
+    aside: Json = {}
+    parent, decision = state.parent, state.decision
+    spent = state.counters.seconds - (parent.counters.seconds if parent else 0.0)
+    if spent:
+        aside["seconds"] = round(spent, 6)
+    if decision is not None:
+        told["decision"] = _decision_to_json(decision, aside)
+    if _is_act(state):
+        told["result"] = _result_to_json(state.results[-1], aside)
+        if len(state.results) == len(state.calls) and not state.ring:
+            told["guarded"] = False
+    is_now, should_be = _compared(state), _expected(state)
+    if is_now != should_be:
+        pairs = zip(_FIELDS.items(), is_now, should_be, strict=True)
+        told |= {name: encode(value) for (name, encode), value, same in pairs if value != same}
+    if not _has_grown(state):
+        told["prompt"] = _prompt_to_json(state)
+    return told, aside
+
+
+def _is_plan(state: State) -> bool:
+    return state.kind == "plan" and state.decision is not None and state.parent is not None
+
+
+def _is_act(state: State) -> bool:
+    """Whether the State is its parent with one more result."""
+    parent = state.parent
+    if parent is None or state.kind != "act" or len(state.results) != len(parent.results) + 1:
+        return False
+    return state.calls == parent.calls and state.results[:-1] == parent.results
+
+
+def _expected(state: State) -> tuple[Any, ...]:
+    """The fields that the transition makes by itself, in the order of `_FIELDS`.
+
+    Those of the core's own transitions, said once more without making States: half the cost of a save.
+    """
+    parent, decision = state.parent, state.decision
+    if parent is None:
+        return _compared(_blank(state.kind))
+    if decision is not None and _is_plan(state):
+        return _expected_of_plan(state, parent, decision)
+    counters, ring = parent.counters, parent.ring
+    if is_act := _is_act(state):
+        counters = counters.with_result(state.results[-1], 0.0)
+        ring = state.ring if len(state.results) == len(state.calls) else ring
+    results = state.results if is_act else parent.results
+    added = state.added if is_act and _tells_results(state) else ()
+    same = (parent.warned, parent.asks, None, None, "")
+    return (parent.goal, added, counters, parent.calls, results, parent.approvals, ring, *same)
+
+
+def _expected_of_plan(state: State, parent: State, decision: Decision) -> tuple[Any, ...]:
+    reply, calls = decision.reply, decision.calls
+    if state.calls != calls:
+        calls = unique_ids(calls, f"call_{state.counters.steps}")
+    plain, answer, again = decision.plain, decision.answer, decision.again
+    said = (reply or ModelReply(answer or "")).message(calls, plain)
+    kept = (said,) if (calls or said.content) and not (reply and reply.finish == "error") else ()
+    added = (*kept, user(again)) if again else kept
+    asks = 0 if again is None else parent.asks + 1
+    ending = (decision.stop if answer is None else StopReason.ANSWER, answer, decision.detail)
+    counters = parent.counters.with_reply(reply, 0.0)
+    return (parent.goal, added, counters, calls, (), (), parent.ring, parent.warned, asks, *ending)
+
+
+def _tells_results(state: State) -> bool:
+    """Whether the messages of a closed round say what its results do; of an open one there are none."""
+    if len(state.results) < len(state.calls):
+        return not state.added
+    said = {each.call_id: each.content for each in state.results}
+    return [each.content for each in state.added] == [said.get(call.id) for call in state.calls]
+
+
+def _blank(kind: str) -> State:
+    return State(None, kind, "", ())
+
+
+def _next(parent: State, kind: str) -> State:
+    """A child that says nothing; how its parent ended is not inherited."""
+    ended: Json = {"decision": None, "stop": None, "answer": None, "value": None, "detail": ""}
+    return replace(parent, parent=parent, kind=kind, added=(), **ended)
+
+
+def _has_grown(state: State) -> bool:
+    """Whether the prompt is that of the parent, with the added messages behind it."""
+    parent, items = state.parent, state.prompt.items
+    before = parent.end if parent else 0
+    if state.end != before + len(state.added) or items[before : state.end] != list(state.added):
+        return False
+    return parent is None or state.prompt is parent.prompt or items[:before] == parent.prompt.items[:before]
+
+
+def _prompt_to_json(state: State) -> list[Any]:
+    """The messages of the prompt; a run of those that the parent's prompt has is [first, how many]."""
+    parent = state.parent
+    known = {id(each): n for n, each in enumerate(parent.prompt.items[: parent.end])} if parent else {}
+    told: list[Any] = []
+    for message in state.prompt.items[: state.end]:
+        place = known.get(id(message))
+        if place is None:
+            told.append(_message_to_json(message))
+        elif told and isinstance(told[-1], list) and sum(told[-1]) == place:
+            told[-1][1] += 1
+        else:
+            told.append([place, 1])
+    return told
+
+
+def _decision_to_json(decision: Decision, aside: Json) -> Json:
+    told = {name: value for name in _DECIDED if (value := getattr(decision, name)) != _DECISION[name]}
+    reply = decision.reply
+    if reply is not None:
+        told["reply"] = _reply_to_json(reply, aside)
+    if decision.calls != (reply.calls if reply else ()):
+        told["calls"] = _calls_to_json(decision.calls)
+    if decision.answer is not None:
+        told["answer"] = True if reply and reply.text == decision.answer else decision.answer
+    if isinstance(decision.error, ModelError):
+        aside["error"] = {name: getattr(decision.error, name) for name in _ERROR}
+    elif decision.error is not None:
+        _leave_out(aside, "error")
+    _value_to_json(decision.value, decision.answer, aside)
+    return told
+
+
+def _reply_to_json(reply: ModelReply, aside: Json) -> Json:
+    told = {name: value for name in _REPLIED if (value := getattr(reply, name)) != _REPLY[name]}
+    if reply.calls:
+        told["calls"] = _calls_to_json(reply.calls)
+    if reply.usage is not None:
+        told["usage"] = _short(reply.usage, _USAGE)
+    if reply.seconds:
+        aside["model_seconds"] = round(reply.seconds, 6)
+    return told
+
+
+def _result_to_json(result: ToolResult, aside: Json | None = None) -> Json:
+    told = _short(result, _RESULT)
+    if aside is None:
+        return told
+    if result.seconds:
+        aside["tool_seconds"] = round(result.seconds, 6)
+    if result.traceback:
+        aside["traceback"] = result.traceback
+    _value_to_json(result.value, result.content, aside)
+    return told
+
+
+def _value_to_json(value: Any, text: str | None, aside: Json) -> None:
+    """Keep the value itself where it is plain JSON and not large; else say that it was left out."""
+    if value is None:
+        return
+    if isinstance(value, str) and value == text:
+        aside["value_is_text"] = True
+    elif _size(value, _DEEPEST_VALUE, _MOST_VALUE) <= _MOST_VALUE:
+        aside["value"] = value
+    else:
+        _leave_out(aside, "value")
+
+
+def _size(value: Any, depth: int, most: int) -> int:
+    """About how many characters the value takes as JSON; more than `most` where it is not plain JSON, or too large."""
+    kind = type(value)
+    if kind is str:
+        return len(value) + 2
+    if value is None or kind is bool or (kind is float and value - value == 0):
+        return 5
+    if kind is int:
+        return int(value.bit_length() // 3)
+    if kind not in (list, dict) or not depth or (kind is dict and any(type(key) is not str for key in value)):
+        return most + 1
+    size = 2
+    for each in value.values() if kind is dict else value:
+        size += 1 + _size(each, depth - 1, most - size)
+        if size > most:
+            return size
+    return size + (sum(map(len, value)) if kind is dict else 0)
+
+
+def _leave_out(aside: Json, what: str) -> None:
+    aside.setdefault("left_out", []).append(what)
+
+
+def _message_to_json(message: Message) -> Json:
+    told = _short(message, _MESSAGE)
+    return told | {"calls": _calls_to_json(message.calls)} if message.calls else told
+
+
+def _calls_to_json(calls: Sequence[ToolCall]) -> list[Json]:
+    return [{name: value for name in _CALL if (value := getattr(call, name))} for call in calls]
+
+
+def _short(value: Any, defaults: Mapping[str, Any]) -> Json:
+    """The fields that are not at their default."""
+    return {name: each for name, default in defaults.items() if (each := getattr(value, name)) != default}
+
+
+def _counters_to_json(counters: Counters) -> Json:
+    return _short(counters, _COUNTED) | {"usage": _short(counters.usage, _USAGE)}
+
+
+def _defaults(kind: type, *without: str) -> Json:
+    return {each.name: each.default for each in fields(kind) if each.name not in without}
+
+
+_CALL = ("id", "name", "arguments", "problem")
+_COUNTED = _defaults(Counters, "usage", "seconds")
+_DECISION = _defaults(Decision)
+_DECIDED = ("again", "stop", "detail", "reasoning", "plain", "notes")
+_ERROR = ("message", "kind", "status", "retryable", "retry_after", "partial", "remedy", "notes")
+_MESSAGE = _defaults(Message, "calls", "_cache")
+_REPLY = _defaults(ModelReply)
+_REPLIED = ("text", "reasoning", "finish", "refusal", "cost", "raw", "origin", "model", "answered_as", "notes")
+_RESULT = _defaults(ToolResult, "value", "seconds", "traceback")
+_USAGE = _defaults(Usage)
+_FIELDS: dict[str, Callable[[Any], Any]] = {
+    "goal": str,
+    "added": lambda added: [*map(_message_to_json, added)],
+    "counters": _counters_to_json,
+    "calls": _calls_to_json,
+    "results": lambda results: [*map(_result_to_json, results)],
+    "approvals": list,
+    "ring": bytes.hex,
+    "warned": bool,
+    "asks": int,
+    "stop": lambda stop: stop,
+    "answer": lambda answer: answer,
+    "detail": str,
+}
+_compared = attrgetter(*_FIELDS)
+
+
+# ── and back ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def state_from_json(parent: State | None, told: Mapping[str, Any], aside: Mapping[str, Any], request: Any) -> State:
+    """The State that was told, as a child of `parent`.
+
+    Args:
+        parent: None for the first State of a run.
+        told: What `state_to_json` made.
+        aside: The same.
+        request: What was sent to the model, where it is known.
+
+    Raises:
+        TypeError, KeyError, ValueError, AttributeError: It is something else.
+    """
+    kind, spent = told["kind"], aside.get("seconds", 0.0)
+    decision = _decision_from_json(told["decision"], aside, request) if "decision" in told else None
+    if parent is None:
+        state = _blank(kind)
+    elif kind == "plan" and decision is not None:
+        state = parent.planned(decision, spent)
+    elif "result" in told:
+        state = parent.answered(_result_from_json(told["result"], aside), spent, told.get("guarded", True))
+    else:
+        state = _next(parent, kind)
+    changes = {name: read(told[name]) for name, read in _READ.items() if name in told}
+    if decision is not state.decision:
+        changes |= {"decision": decision, "value": decision and decision.value}
+    if parent is None or state.kind not in ("plan", "act") or "counters" in changes:
+        counters = changes.get("counters", state.counters)
+        changes["counters"] = replace(counters, seconds=(parent.counters.seconds if parent else 0.0) + spent)
+    changes |= _prompt_from_json(parent, told, changes)
+    return replace(state, **changes) if changes else state
+
+
+def _prompt_from_json(parent: State | None, told: Mapping[str, Any], changes: Mapping[str, Any]) -> Json:
+    if "prompt" in told:
+        items = parent.prompt.items if parent else []
+        made = [*_prompt_items(told["prompt"], items)]
+        return {"prompt": Prompt(made), "end": len(made)}
+    if not (added := changes.get("added")):
+        return {}
+    prompt, end = (parent.prompt, parent.end) if parent else (Prompt(), 0)
+    return {"prompt": prompt.grown(end, added), "end": end + len(added)}
+
+
+def _prompt_items(told: Sequence[Any], known: Sequence[Message]) -> list[Message]:
+    made: list[Message] = []
+    for each in told:
+        if isinstance(each, list):
+            made += known[each[0] : each[0] + each[1]]
+        else:
+            made.append(message_from_json(each))
+    return made
+
+
+def _decision_from_json(told: Mapping[str, Any], aside: Mapping[str, Any], request: Any) -> Decision:
+    reply = None
+    if "reply" in told:
+        reply = reply_from_json({**told["reply"], "seconds": aside.get("model_seconds", 0.0)}, request)
+    plain = {name: told[name] for name in ("again", "detail", "reasoning", "plain") if name in told}
+    calls = _calls_from_json(told["calls"]) if "calls" in told else (reply.calls if reply else ())
+    answer = told.get("answer")
+    answer = reply.text if answer is True and reply else answer
+    return Decision(
+        reply,
+        answer,
+        calls,
+        stop=_stop(told.get("stop")),
+        notes=tuple(told.get("notes", ())),
+        error=_error_from_json(aside.get("error"), request),
+        value=answer if aside.get("value_is_text") else aside.get("value"),
+        **plain,
+    )
+
+
+def _error_from_json(told: Mapping[str, Any] | None, request: Any) -> ModelError | None:
+    if told is None:
+        return None
+    options = {name: value for name, value in told.items() if name in _ERROR and name not in ("message", "notes")}
+    error = ModelError(told["message"], request=request, **options)
+    error.notes = tuple(told.get("notes", ()))
+    return error
+
+
+def _result_from_json(told: Mapping[str, Any], aside: Mapping[str, Any] | None = None) -> ToolResult:
+    aside = aside or {}
+    plain = {name: told[name] for name in _RESULT if name in told}
+    return ToolResult(
+        **{**plain, "notes": tuple(told.get("notes", ()))},
+        value=told["content"] if aside.get("value_is_text") else aside.get("value"),
+        seconds=aside.get("tool_seconds", 0.0),
+        traceback=aside.get("traceback", ""),
+    )
+
+
+def message_to_json(message: Message) -> Json:
+    """One message; what stands at its default is left out."""
+    return _message_to_json(message)
+
+
+def message_from_json(told: Mapping[str, Any]) -> Message:
+    """The message that `message_to_json` told."""
+    plain = {name: told[name] for name in _MESSAGE if name in told}
+    return Message(**plain, calls=_calls_from_json(told.get("calls", ())))
+
+
+def _calls_from_json(told: Sequence[Mapping[str, str]]) -> tuple[ToolCall, ...]:
+    return tuple(ToolCall(*(each.get(name, "") for name in _CALL)) for each in told)
+
+
+def _counters_from_json(told: Mapping[str, Any]) -> Counters:
+    plain = {name: told[name] for name in _COUNTED if name in told}
+    return Counters(**plain, usage=Usage(**{name: told["usage"][name] for name in _USAGE if name in told["usage"]}))
+
+
+def _stop(told: str | None) -> StopReason | None:
+    return None if told is None else StopReason(told)
+
+
+_READ: dict[str, Callable[[Any], Any]] = {
+    "goal": str,
+    "added": lambda told: tuple(map(message_from_json, told)),
+    "counters": _counters_from_json,
+    "calls": _calls_from_json,
+    "results": lambda told: tuple(map(_result_from_json, told)),
+    "approvals": lambda told: tuple((call_id, arguments) for call_id, arguments in told),
+    "ring": bytes.fromhex,
+    "warned": bool,
+    "asks": int,
+    "stop": _stop,
+    "answer": lambda told: told,
+    "detail": str,
+}
