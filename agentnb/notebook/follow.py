@@ -11,7 +11,7 @@ from agentnb.agent import Agent
 from agentnb.core.state import State
 from agentnb.errors import AgentInterrupted
 from agentnb.notebook.cells import stoppable
-from agentnb.notebook.live import ControlBar, StepDisplays
+from agentnb.notebook.live import ControlBar, Progress, StepDisplays
 
 if TYPE_CHECKING:
     from agentnb.notebook.magics import AgentMagics
@@ -33,6 +33,7 @@ class CellRun:
         self.agent = agent
         self.out = out
         self.displays = StepDisplays(start, show, out or "run")
+        self.progress = Progress()
         self.stopped = False
         self._task: asyncio.Task[Any] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -52,7 +53,7 @@ class CellRun:
 
     async def arun(self) -> None:
         """Run in a task of the kernel's loop; Stop and other cells' buttons work meanwhile."""
-        bar = ControlBar(self.stop) if front_end_is_live(self.magics.shell) else None
+        bar = ControlBar(self.stop, self.progress.html) if front_end_is_live(self.magics.shell) else None
         try:
             await stoppable(bridge.together(self._states(bar)), self._remember)
         except (KeyboardInterrupt, asyncio.CancelledError):
@@ -70,7 +71,7 @@ class CellRun:
         self._task, self._loop = task, asyncio.get_running_loop()
 
     async def _states(self, bar: ControlBar | None) -> None:
-        listeners = [self.displays] if bar is None else [self.displays, bar]
+        listeners = [self.displays] if bar is None else [self.displays, self.progress]
         if bar is not None:
             bar.open()
         try:

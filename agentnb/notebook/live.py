@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import html
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -19,7 +20,7 @@ from agentnb.core.state import State
 from agentnb.notebook.bounds import shown
 from agentnb.notebook.render import SHOWN_STEPS, Block, Budget, final_block, step_block
 
-_TICK_SECONDS = 0.15
+TICK_SECONDS = 0.15
 _TAIL = 3_000
 _VIEW = "application/vnd.jupyter.widget-view+json"
 
@@ -64,57 +65,41 @@ def publish(block: Block) -> None:
     display(block.bundle, metadata=block.metadata, raw=True)
 
 
-class ControlBar:
-    """The live part above the steps; a listener of the run. `open` it in the run's loop, `close` it always.
+class Progress:
+    """What a run does at this moment, in words; a listener of that run."""
 
-    Args:
-        stop: Called when Stop is pressed, perhaps in another thread.
-    """
-
-    def __init__(self, stop: Callable[[], None]) -> None:
-        self._stop = stop
+    def __init__(self) -> None:
+        self.phase = "init"
+        """Where in the loop the run is: "init", "plan", "act", "update" or "check"."""
+        self.visits: Counter[str] = Counter()
+        """How often each phase was entered."""
         self._step = 0
         self._text = ""
         self._reasoning = ""
         self._note = ""
         self._running: dict[str, tuple[str, float]] = {}
         self._began = time.monotonic()
-        self._ticker: asyncio.Task[None] | None = None
-        self._box: Any = None
-
-    def open(self) -> None:
-        """Show the bar and keep it current, at most seven times a second."""
-        import ipywidgets
-        from IPython.display import display
-
-        self._status = ipywidgets.HTML()
-        self._button = ipywidgets.Button(description="Stop", icon="stop", tooltip="Stop this run; it can be resumed")
-        self._button.on_click(self._pressed)
-        self._box = ipywidgets.VBox([self._button, self._status])
-        view = {_VIEW: {"version_major": 2, "version_minor": 0, "model_id": self._box.model_id}}
-        self._handle = display(view, raw=True, display_id=True)
-        self._ticker = asyncio.get_running_loop().create_task(self._tick())
-
-    def close(self) -> None:
-        """Take the bar away, without a trace."""
-        if self._ticker is not None:
-            self._ticker.cancel()
-        if self._box is not None:
-            self._handle.update({}, raw=True)
-            for widget in (self._button, self._status, self._box):
-                widget.close()
 
     def __call__(self, event: Event) -> None:
-        """Remember what goes on; the ticker shows it."""
+        """Remember what goes on."""
         if isinstance(event, Streamed):
             self._streamed(event)
         elif isinstance(event, StepStarted):
+            self._enter("plan")
             self._step, self._began = event.number, time.monotonic()
             self._text = self._reasoning = self._note = ""
         elif isinstance(event, ToolStarted):
+            self._enter("act")
             self._running[event.call.id] = (event.call.name, time.monotonic())
         elif isinstance(event, ToolFinished):
+            self._enter("update")
             self._running.pop(event.call.id, None)
+        elif isinstance(event, StateMade) and not event.state.open_calls:
+            self._enter("check")
+
+    def _enter(self, phase: str) -> None:
+        self.phase = phase
+        self.visits[phase] += 1
 
     def _streamed(self, event: Streamed) -> None:
         delta = event.delta
@@ -127,21 +112,9 @@ class ControlBar:
         elif delta.kind == "restart":
             self._text = self._reasoning = ""
 
-    def _pressed(self, _: Any) -> None:
-        self._button.disabled = True
-        self._button.description = "Stopping"
-        self._stop()
-
-    async def _tick(self) -> None:
-        with suppress(asyncio.CancelledError):
-            while True:
-                if (now := self.status()) != self._status.value:
-                    self._status.value = now
-                await asyncio.sleep(_TICK_SECONDS)
-
-    def status(self) -> str:
+    def html(self) -> str:
         """What goes on now, as HTML: every word of a model or a tool escaped."""
-        lines = [f"Step {self._step}: {self._doing()}"]
+        lines = [f"Step {self._step}: {self.doing}"]
         if self._note:
             lines.append(self._note)
         parts = [f"<div>{html.escape(line)}</div>" for line in lines]
@@ -152,8 +125,63 @@ class ControlBar:
                 parts.append(f'{head}<pre style="white-space:pre-wrap;max-height:16em;overflow:auto">{piece}</pre>')
         return f'<div class="tex2jax_ignore mathjax_ignore">{"".join(parts)}</div>'
 
-    def _doing(self) -> str:
+    @property
+    def doing(self) -> str:
+        """The same in one line."""
         now = time.monotonic()
         if self._running:
             return ", ".join(f"{name} runs, {now - began:.0f} s" for name, began in self._running.values())
         return f"waits for the model, {now - self._began:.0f} s" if not self._text else "the model writes"
+
+
+class ControlBar:
+    """The live part above the steps. `open` it in the run's loop, `close` it always.
+
+    Args:
+        stop: Called when Stop is pressed, perhaps in another thread.
+        status: What goes on, as HTML; asked again and again.
+    """
+
+    def __init__(self, stop: Callable[[], None], status: Callable[[], str]) -> None:
+        self._stop = stop
+        self._ask = status
+        self._ticker: asyncio.Task[None] | None = None
+        self._box: Any = None
+
+    def open(self) -> None:
+        """Show the bar and keep it current, at most seven times a second."""
+        import ipywidgets
+        from IPython.display import display
+
+        self._status = ipywidgets.HTML()
+        self._button = ipywidgets.Button(description="Stop", icon="stop", tooltip="Stop this run; it can be resumed")
+        self._button.on_click(self._pressed)
+        self._box = ipywidgets.VBox([self._button, self._status])
+        self._handle = display(view_of(self._box), raw=True, display_id=True)
+        self._ticker = asyncio.get_running_loop().create_task(self._tick())
+
+    def close(self) -> None:
+        """Take the bar away, without a trace."""
+        if self._ticker is not None:
+            self._ticker.cancel()
+        if self._box is not None:
+            self._handle.update({}, raw=True)
+            for widget in (self._button, self._status, self._box):
+                widget.close()
+
+    def _pressed(self, _: Any) -> None:
+        self._button.disabled = True
+        self._button.description = "Stopping"
+        self._stop()
+
+    async def _tick(self) -> None:
+        with suppress(asyncio.CancelledError):
+            while True:
+                if (now := self._ask()) != self._status.value:
+                    self._status.value = now
+                await asyncio.sleep(TICK_SECONDS)
+
+
+def view_of(widget: Any) -> dict[str, Any]:
+    """The bundle that shows a widget and nothing else."""
+    return {_VIEW: {"version_major": 2, "version_minor": 0, "model_id": widget.model_id}}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agentnb.core.state import State
@@ -23,8 +23,13 @@ def tools_of(namespace: Mapping[str, Any]) -> tuple[Tool, ...]:
     return tuple(found.values())
 
 
-def chosen_tools(words: str | None, namespace: Mapping[str, Any]) -> tuple[Any, ...]:
+def chosen_tools(words: str | None, namespace: Mapping[str, Any], more: Sequence[Any] = ()) -> tuple[Any, ...]:
     """The tools that `--tools` names: all of the notebook when it is not given, "none" for none.
+
+    Args:
+        words: Names with commas between, or None.
+        namespace: The notebook's variables.
+        more: Tools that need no variable (those of the agent that is changed); the notebook's of a name win.
 
     Raises:
         UsageError: A name stands for no tool and no function.
@@ -34,10 +39,11 @@ def chosen_tools(words: str | None, namespace: Mapping[str, Any]) -> tuple[Any, 
         return everything
     if words == "none":
         return ()
-    return tuple(_tool(word.strip(), namespace, everything) for word in words.split(",") if word.strip())
+    at_hand = (*everything, *more)
+    return tuple(_tool(word.strip(), namespace, at_hand) for word in words.split(",") if word.strip())
 
 
-def _tool(word: str, namespace: Mapping[str, Any], everything: tuple[Tool, ...]) -> Any:
+def _tool(word: str, namespace: Mapping[str, Any], everything: Sequence[Any]) -> Any:
     for tool in everything:
         if tool.spec.name == word:
             return tool

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from keyword import iskeyword
 from typing import Any
 
 from IPython.core.error import UsageError as IPythonUsageError
-from IPython.core.magic_arguments import parse_argstring
 
 from agentnb.agent import Agent
 from agentnb.core.limits import Limits
@@ -18,6 +18,14 @@ from agentnb.notebook.names import chosen_tools, text_of
 
 _MARKER = re.compile(r"#\s*NBVAL_\w+\s*")
 SHOW = ("steps", "answer", "none")
+LIMITS: dict[str, Callable[[str], Any]] = {
+    "steps": int,
+    "tokens": int,
+    "cost": float,
+    "seconds": float,
+    "tool_calls": int,
+}
+"""The limits that have an option of their own, each with the kind of its number."""
 
 
 def parse(magic: Any, line: str) -> Any:
@@ -28,14 +36,9 @@ def parse(magic: Any, line: str) -> Any:
             in a test run.)
     """
     try:
-        options = parse_argstring(magic, line)
+        options = magic.parser.parse_args(split(line))
     except IPythonUsageError as error:
         raise UsageError(f"%%agent: {error}", remedy="%%agent? shows every option.") from None
-    except ValueError as error:
-        raise UsageError(f"%%agent: {error} in {line!r}", remedy="Close the quote.") from None
-    for name, value in vars(options).items():
-        if isinstance(value, str):
-            setattr(options, name, _unquoted(value))
     if options.show not in SHOW:
         raise UsageError(f"--show {options.show!r} is not known", remedy=f"Use one of {', '.join(SHOW)}.")
     if options.out and (not options.out.isidentifier() or iskeyword(options.out)):
@@ -43,9 +46,25 @@ def parse(magic: Any, line: str) -> Any:
     return options
 
 
-def _unquoted(word: str) -> str:
-    """Without the pair of quotes that holds words together on a magic line, which IPython leaves on."""
-    return word[1:-1] if len(word) > 1 and word[0] == word[-1] and word[0] in "'\"" else word
+def split(line: str) -> list[str]:
+    """The words of a magic line. Quotes hold words together, also after `=`; a backslash is a letter like any other.
+
+    Raises:
+        UsageError: A quote is not closed.
+    """
+    lexer = shlex.shlex(line, posix=True, punctuation_chars=False)
+    lexer.whitespace_split, lexer.commenters, lexer.escape = True, "", ""
+    try:
+        return list(lexer)
+    except ValueError as error:
+        raise UsageError(f"{str(error).lower()} in {line!r}", remedy="Close the quote.") from None
+
+
+def quoted(word: str) -> str:
+    """The word as `split` reads it back."""
+    if word and not re.search(r"""[\s'"]""", word):
+        return word
+    return "'" + word.replace("'", "'\"'\"'") + "'"
 
 
 def without_markers(cell: str) -> str:
@@ -68,20 +87,19 @@ def assemble(options: Any, model: Any, space: Mapping[str, Any], base: Agent | N
     if options.model or base is None:
         changes["model"] = _named(options.model, ("local",), space) if options.model else model
     if options.tools is not None or base is None:
-        changes["tools"] = chosen_tools(options.tools, space)
+        changes["tools"] = chosen_tools(options.tools, space, base.tools if base else ())
     if options.planner:
         changes["planner"] = _named(options.planner, ("tools", "json"), space)
-    if options.steps is not None:
-        steps = _number(options.steps, "--steps", int)
-        changes["limits"] = replace(base.limits, steps=steps) if base and base.limits else Limits(steps=steps)
     if options.temperature is not None:
-        given = {"temperature": _number(options.temperature, "--temperature", float)}
+        given = {"temperature": _number(options.temperature, "--temperature", float, space)}
         changes["parameters"] = {**(base.parameters if base else {}), **given}
     if options.system_prompt:
         changes["system_prompt"] = text_of(options.system_prompt, space)
     if options.examples:
         changes["examples"] = _variable(options.examples, "--examples", space)
-    return base.replace(**changes) if base is not None else Agent(**changes)
+    agent = base.replace(**changes) if base is not None else Agent(**changes)
+    limits = limits_of(options, space)
+    return agent.replace(limits=replace(agent.limits or Limits(), **limits)) if limits else agent
 
 
 def _base(name: str | None, space: Mapping[str, Any]) -> Agent | None:
@@ -104,8 +122,18 @@ def _variable(name: str, option: str, space: Mapping[str, Any]) -> Any:
     return space[name]
 
 
-def _number(word: str, option: str, kind: Callable[[str], Any]) -> Any:
+def limits_of(options: Any, space: Mapping[str, Any]) -> dict[str, Any]:
+    """The limits that the options name; "none" takes a limit away."""
+    given = {name: getattr(options, name) for name in LIMITS if getattr(options, name) is not None}
+    return {
+        name: None if word == "none" else _number(word, f"--{name.replace('_', '-')}", LIMITS[name], space)
+        for name, word in given.items()
+    }
+
+
+def _number(word: str, option: str, kind: Callable[[str], Any], space: Mapping[str, Any]) -> Any:
+    """A number, or that of the variable of this name."""
     try:
-        return kind(word)
+        return kind(str(space.get(word, word)))
     except ValueError as error:
         raise UsageError(f"{option} {word!r} is not a number", remedy=f"Write {option} 5.") from error
