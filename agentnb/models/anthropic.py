@@ -97,7 +97,9 @@ class AnthropicModel(HttpModel[Body]):
             streamed: Whether the answer is to come in pieces.
             begun: Content blocks of a turn that the provider paused.
         """
-        return SentMessages(request, self._encoding, self._head, self._tail(request, streamed), begun)
+        return SentMessages(
+            request, self._encoding, self._head, self._tail(request, streamed), begun, curl=self._curl(streamed)
+        )
 
     def _endpoint(self, base_url: str, headers: Mapping[str, str | Secret]) -> Endpoint:
         return Endpoint(_versioned(base_url), self.path, headers)

@@ -54,7 +54,7 @@ class ChatCompletionsModel(HttpModel[Answer]):
 
     def sent(self, request: ModelRequest, streamed: bool = False) -> SentChat:
         """What would be sent for this request, with `.json()`; no message is copied."""
-        return SentChat(request, self._encoding, self._head, self._tail(request, streamed))
+        return SentChat(request, self._encoding, self._head, self._tail(request, streamed), curl=self._curl(streamed))
 
     def _tail(self, request: ModelRequest, streamed: bool) -> bytes:
         """Everything that follows the messages: tools as encoded before, then what was set."""

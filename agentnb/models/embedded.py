@@ -117,6 +117,7 @@ class EmbeddedModel:
             client = ChatCompletionsModel(
                 running.name, address, running.key, profile, self.name, retry=once, origin=origin
             )
+            client.has_address = False
             running.clients[self.name] = client
         return client
 

@@ -10,6 +10,7 @@ import httpx
 
 from agentnb.errors import SettingsError
 from agentnb.models.clients import LOOPBACK
+from agentnb.models.curl import curl_command
 from agentnb.settings import Secret
 from agentnb.text import hide, mask
 
@@ -46,6 +47,7 @@ class Endpoint:
         self._bare_url = _parsed(base + path)
         self._query = tuple(_guarded_parameter(each) for each in query.split("&") if each)
         self._url: httpx.URL | None = None
+        self._curl: str | None = None
         self.base = mask(base)
         self.target = f"POST {mask(base + path)}"
         """Method and address as they may be shown: without the query, which may hold a key."""
@@ -63,6 +65,13 @@ class Endpoint:
             query = "&".join(map(_revealed, self._query))
             self._url = httpx.URL(f"{self._bare_url}?{query}") if query else self._bare_url
         return self._url
+
+    @property
+    def curl(self) -> str:
+        """The curl command that calls it, without a body; variables stand in the place of keys."""
+        if self._curl is None:
+            self._curl = curl_command(str(self._bare_url), self._query, self.headers)
+        return self._curl
 
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_url": None}

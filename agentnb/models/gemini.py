@@ -83,7 +83,7 @@ class GeminiModel(HttpModel[Body]):
 
     def sent(self, request: ModelRequest, streamed: bool = False) -> SentGemini:
         """What would be sent for this request, with `.json()`, streamed or not; no message is copied."""
-        return SentGemini(request, self._encoding, b'{"contents":[', self._tail(request))
+        return SentGemini(request, self._encoding, b'{"contents":[', self._tail(request), curl=self._curl(streamed))
 
     def _endpoint(self, base_url: str, headers: Mapping[str, str | Secret]) -> Endpoint:
         path = "/" + (self.model if "/" in self.model else f"models/{self.model}")

@@ -68,6 +68,9 @@ class HttpModel(ABC, Generic[A]):
     form_fields: ClassVar[tuple[str, ...]] = ()
     """What a server names that does not take it."""
 
+    has_address = True
+    """False for a server that only this process can reach, so that nobody is told how to."""
+
     def __init__(
         self,
         model: str,
@@ -120,6 +123,9 @@ class HttpModel(ABC, Generic[A]):
 
     def _transport(self, streamed: bool) -> Transport:
         return self.transport
+
+    def _curl(self, streamed: bool) -> str:
+        return self._transport(streamed).endpoint.curl if self.has_address else ""
 
     @abstractmethod
     def _encode_tools(self, specs: Sequence[ToolSpec]) -> bytes:

@@ -50,7 +50,7 @@ class OllamaModel(HttpModel[Body]):
 
     def sent(self, request: ModelRequest, streamed: bool = False) -> SentOllama:
         """What would be sent for this request, with `.json()`; no message is copied."""
-        return SentOllama(request, self._encoding, self._head, self._tail(request, streamed))
+        return SentOllama(request, self._encoding, self._head, self._tail(request, streamed), curl=self._curl(streamed))
 
     def _endpoint(self, base_url: str, headers: Mapping[str, str | Secret]) -> Endpoint:
         return Endpoint(_root(base_url), self.path, headers)

@@ -48,7 +48,9 @@ class ResponsesModel(HttpModel[Body]):
 
     def sent(self, request: ModelRequest, streamed: bool = False) -> SentResponses:
         """What would be sent for this request, with `.json()`; no message is copied."""
-        return SentResponses(request, self._encoding, self._head, self._tail(request, streamed))
+        return SentResponses(
+            request, self._encoding, self._head, self._tail(request, streamed), curl=self._curl(streamed)
+        )
 
     def _tail(self, request: ModelRequest, streamed: bool) -> bytes:
         """Everything that follows the input: tools as encoded before, then what was set."""

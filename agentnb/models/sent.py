@@ -6,7 +6,7 @@ So the exact request of every step can be kept at no cost: the messages are thos
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from agentnb.core.messages import Message
@@ -34,6 +34,8 @@ class Sent:
     encoding: Encoding
     head: bytes
     tail: bytes
+    curl: str = field(default="", kw_only=True)
+    """The curl command that would send a body there, without its body; "" where nobody else could."""
 
     def body(self) -> bytes:
         """The exact bytes; each message is encoded once in its life."""

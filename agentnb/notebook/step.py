@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 from agentnb.core.state import Step
+from agentnb.models.curl import FILE, curl_from_file
 from agentnb.notebook import render_html, render_text
-from agentnb.notebook.account import Section, message_section, request_section, step_sections
+from agentnb.notebook.account import Part, Section, message_section, request_section, step_sections
 from agentnb.notebook.bounds import cost, within
 from agentnb.notebook.words import step_line
 from agentnb.text import shorten
@@ -29,8 +31,17 @@ def step_html(step: Step, limit: int, name: str) -> str:
     shallow = step_sections(step, name, most_calls)
     added = message_section(step, name, most_calls)
     asked = request_section(step, name, min(_REQUEST_BYTES, limit * 9 // 20))
-    request = render_html.draw_sections([asked], limit) if asked else ""
+    request = render_html.draw_sections([_with_curl(asked, step, name)], limit) if asked else ""
     return within(limit, partial(_deep, line, shallow, added, request, limit))
+
+
+def _with_curl(asked: Section, step: Step, name: str) -> Section:
+    """The request, and below it the command that sends it again, where it went over HTTP."""
+    command = curl_from_file(step)
+    if command is None:
+        return asked
+    here = f"curl({name}.steps[{step.number - 1}])"
+    return replace(asked, parts=(*asked.parts, Part(f"curl, the JSON in {FILE}; {here} has it all", command, here)))
 
 
 def _deep(line: str, shallow: tuple[Section, ...], added: Section, request: str, limit: int, room: int) -> str:

@@ -105,7 +105,7 @@ def test_recording_again_changes_only_what_changed(row, tmp_path):
     path = tmp_path / "r.jsonl"
 
     def record(script: list[Any], mode: str = "record") -> list[str]:
-        with row.open(script) as opened, recording(path, mode):
+        with row.open(script, origin="here") as opened, recording(path, mode):
             ran(opened.model, False)
         return path.read_text().splitlines()
 
