@@ -26,6 +26,7 @@ _HOME = {
     "Task": "agentnb.comparison.tasks",
     "calculator": "agentnb.tools.builtin",
     "calls": "agentnb.models.scripted",
+    "curl": "agentnb.models.curl",
     "diff": "agentnb.records.diff",
     "plot": "agentnb.plots.run_plots",
     "recording": "agentnb.records.recording",
