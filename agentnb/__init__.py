@@ -28,8 +28,10 @@ _HOME = {
     "calls": "agentnb.models.scripted",
     "curl": "agentnb.models.curl",
     "diff": "agentnb.records.diff",
+    "load": "agentnb.records.run_file",
     "plot": "agentnb.plots.run_plots",
     "recording": "agentnb.records.recording",
+    "save": "agentnb.records.run_file",
     "tool": "agentnb.tools.tool",
 }
 

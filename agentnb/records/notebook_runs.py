@@ -21,10 +21,10 @@ from agentnb.core.messages import user
 from agentnb.core.model import Prompt
 from agentnb.core.state import State
 from agentnb.errors import RecordingError, UsageError
-from agentnb.records.request_json import can_be_told, frame_from_json, frame_to_json, request_of, same_frame
+from agentnb.records.request_json import can_be_told, frame_from_json, frame_to_json, request_of, same_frame, was_asked
 from agentnb.records.run_lines import BAD, FORMAT, VERSION
 from agentnb.records.runnable import LEFT_OUT
-from agentnb.records.state_json import Json, spelled, state_from_json, state_to_json
+from agentnb.records.state_json import Json, leave_out, spelled, state_from_json, state_to_json
 from agentnb.text import bound
 
 RECORD_BYTES = 60_000
@@ -85,8 +85,8 @@ def _told(path: Sequence[State], longest: int | None, requests: bool) -> Iterato
                 frames.append(sent)
                 yield spelled({"frame": frame_to_json(sent)})
             kept["request"] = number
-        elif state.decision and state.decision.reply and state.decision.reply.request is not None:
-            kept["left_out"] = [*kept.get("left_out", ()), "request"]
+        elif was_asked(state):
+            leave_out(kept, "request")
         if longest is not None:
             told, kept = _cut(told, kept, longest)
         yield spelled({"state": told, **({"aside": kept} if kept else {})})
@@ -106,8 +106,8 @@ def _cut(told: Json, aside: Json, longest: int) -> tuple[Json, Json]:
     for message in short.get("added", ()):
         message["origin"] = LEFT_OUT
     if "value" in aside:
-        aside = {**aside, "left_out": [*aside.get("left_out", ()), "value"]}
         del aside["value"]
+        leave_out(aside, "value")
     return short, aside
 
 

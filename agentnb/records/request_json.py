@@ -46,6 +46,12 @@ def can_be_told(sent: Any) -> bool:
     return request is not None and bool(tidy(request.parameters) == request.parameters)
 
 
+def was_asked(state: State) -> bool:
+    """Whether a model was sent something for this State."""
+    reply = state.decision.reply if state.decision else None
+    return reply is not None and reply.request is not None
+
+
 def _inner(sent: Any) -> ModelRequest | None:
     if isinstance(sent, ModelRequest):
         return sent

@@ -24,9 +24,9 @@ from agentnb.core.messages import ToolCall, ToolResult
 from agentnb.core.middleware import Event, StateMade, StepStarted, ToolStarted, budget
 from agentnb.core.state import State
 from agentnb.errors import RecordingError, UsageError
-from agentnb.records.request_json import can_be_told, frame_from_json, frame_to_json, request_of, same_frame
+from agentnb.records.request_json import can_be_told, frame_from_json, frame_to_json, request_of, same_frame, was_asked
 from agentnb.records.run_lines import HEADER, Lines, digest
-from agentnb.records.state_json import spelled, state_from_json, state_to_json
+from agentnb.records.state_json import leave_out, spelled, state_from_json, state_to_json
 
 try:
     import fcntl
@@ -228,6 +228,8 @@ class RunFile:
                 if frame := self._frame(each):
                     aside["request"] = frame[0]
                     yield from frame[1]
+                elif was_asked(each):
+                    leave_out(aside, "request")
                 yield _line(name, after, content, aside)
                 self._ids.add(name)
                 self._last = name

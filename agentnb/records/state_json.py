@@ -151,7 +151,7 @@ def _prompt_to_json(state: State) -> list[Any]:
     for message in state.prompt.items[: state.end]:
         place = known.get(id(message))
         if place is None:
-            told.append(_message_to_json(message))
+            told.append(message_to_json(message))
         elif told and isinstance(told[-1], list) and sum(told[-1]) == place:
             told[-1][1] += 1
         else:
@@ -171,7 +171,7 @@ def _decision_to_json(decision: Decision, aside: Json) -> Json:
     if isinstance(decision.error, ModelError):
         aside["error"] = {name: getattr(decision.error, name) for name in _ERROR}
     elif decision.error is not None:
-        _leave_out(aside, "error")
+        leave_out(aside, "error")
     _value_to_json(decision.value, decision.answer, aside)
     return told
 
@@ -208,7 +208,7 @@ def _value_to_json(value: Any, text: str | None, aside: Json) -> None:
     elif _size(value, _DEEPEST_VALUE, _MOST_VALUE) <= _MOST_VALUE:
         aside["value"] = value
     else:
-        _leave_out(aside, "value")
+        leave_out(aside, "value")
 
 
 def _size(value: Any, depth: int, most: int) -> int:
@@ -230,11 +230,13 @@ def _size(value: Any, depth: int, most: int) -> int:
     return size + (sum(map(len, value)) if kind is dict else 0)
 
 
-def _leave_out(aside: Json, what: str) -> None:
+def leave_out(aside: Json, what: str) -> None:
+    """Note in `aside` what is not kept."""
     aside.setdefault("left_out", []).append(what)
 
 
-def _message_to_json(message: Message) -> Json:
+def message_to_json(message: Message) -> Json:
+    """One message; what stands at its default is left out."""
     told = _short(message, _MESSAGE)
     return told | {"calls": _calls_to_json(message.calls)} if message.calls else told
 
@@ -268,7 +270,7 @@ _RESULT = _defaults(ToolResult, "value", "seconds", "traceback")
 _USAGE = _defaults(Usage)
 _FIELDS: dict[str, Callable[[Any], Any]] = {
     "goal": str,
-    "added": lambda added: [*map(_message_to_json, added)],
+    "added": lambda added: [*map(message_to_json, added)],
     "counters": _counters_to_json,
     "calls": _calls_to_json,
     "results": lambda results: [*map(_result_to_json, results)],
@@ -377,11 +379,6 @@ def _result_from_json(told: Mapping[str, Any], aside: Mapping[str, Any] | None =
         seconds=aside.get("tool_seconds", 0.0),
         traceback=aside.get("traceback", ""),
     )
-
-
-def message_to_json(message: Message) -> Json:
-    """One message; what stands at its default is left out."""
-    return _message_to_json(message)
 
 
 def message_from_json(told: Mapping[str, Any]) -> Message:

@@ -1,0 +1,193 @@
+"""Saving while a run goes on: each State as it is made, and each call before it runs."""
+
+from __future__ import annotations
+
+import json
+import pickle
+
+import pytest
+
+from agentnb import Agent, ScriptedModel, State, StopReason, calls, load, save, tool
+from agentnb.core.messages import ToolCall
+from agentnb.core.middleware import StateMade, ToolStarted
+from agentnb.core.planner import Decision
+from agentnb.errors import UsageError
+from agentnb.records.run_file import MAY_HAVE_RUN, Saving
+from agentnb.records.runnable import check_runnable, missing_tools
+
+
+class Died(BaseException):
+    """The process dies; nothing of ours catches it."""
+
+
+@pytest.fixture
+def path(tmp_path):
+    """Where the run is saved."""
+    return tmp_path / "run.jsonl"
+
+
+def lines(path):
+    """The lines of a file, parsed."""
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def test_a_listener_saves_each_state_as_it_is_made(path):
+    """When a tool runs, the State that asked for it is in the file already, and so is the word that it runs."""
+    found = []
+
+    @tool
+    def look() -> str:
+        """Look into the file."""
+        found.extend(lines(path)[-2:])
+        return "seen"
+
+    agent = Agent(ScriptedModel([calls("look"), "done"]), [look], middleware=[Saving(path)])
+    run = agent.run("go")
+
+    assert found[0]["state"]["kind"] == "plan"
+    assert found[1] == {"begun": "call_1_1", "name": "look", "after": found[0]["id"]}
+    assert load(path) == run
+    assert [line["state"]["kind"] for line in lines(path) if "state" in line] == ["start", "plan", "act", "plan"]
+
+
+def test_a_loop_over_steps_saves_the_same(path):
+    """The pattern without a listener."""
+
+    @tool
+    def one() -> int:
+        """One."""
+        return 1
+
+    agent = Agent(ScriptedModel([calls("one"), "done"]), [one])
+    for state in agent.steps("go"):
+        save(state, path)
+        assert load(path) == state
+
+
+def test_a_call_that_was_running_is_not_run_again(path):
+    """The process died inside a tool: after loading the call is answered, the other one is still open."""
+    saving = Saving(path)
+    first, second = ToolCall("a", "pay"), ToolCall("b", "pay")
+    state = State.start("go").planned(Decision(calls=(first, second)))
+    saving(StateMade(state))
+    saving(ToolStarted(first))
+    loaded = load(path)
+
+    assert [(each.call_id, each.status, each.content) for each in loaded.results] == [("a", "cancelled", MAY_HAVE_RUN)]
+    assert loaded.open_calls == (second,)
+    assert loaded.parent == state
+    save(loaded, path)
+    assert load(path) == loaded
+
+
+def test_a_call_that_was_answered_is_not_marked(path):
+    """Not when its result is in the file, nor when a person goes back to before it ran."""
+    saving, call = Saving(path), ToolCall("a", "pay")
+    asked = State.start("go").planned(Decision(calls=(call,)))
+    saving(StateMade(asked))
+    saving(ToolStarted(call))
+    done = asked.with_result("a", "paid")
+    saving(StateMade(done))
+
+    assert load(path) == done
+    save(asked, path)
+    assert load(path) == asked
+
+
+def test_a_call_with_arguments_of_a_person_is_noted_where_it_is_open(path):
+    """Approved with other arguments, the call that runs is another object of the same id."""
+    saving, call = Saving(path), ToolCall("a", "pay")
+    approved = State.start("go").planned(Decision(calls=(call,))).approve("a", {"n": 2})
+    saving(StateMade(approved))
+    saving(ToolStarted(ToolCall("a", "pay", '{"n": 2}')))
+
+    assert load(path).results[0].content == MAY_HAVE_RUN
+    assert load(path).parent == approved
+
+
+def test_a_run_that_begins_with_open_calls_is_saved_before_they_run(path):
+    """No State was told yet when the first tool starts: the one that the run began with is written first."""
+    found = []
+
+    @tool
+    def look() -> str:
+        """Look into the file."""
+        found.append(load(path))
+        return "seen"
+
+    base = State.start("go").planned(Decision(calls=(ToolCall("a", "look"),)))
+    run = Agent(ScriptedModel(["done"]), [look], middleware=[Saving(path)]).run(base)
+
+    assert found[0].results[0].content == MAY_HAVE_RUN
+    assert found[0].parent == base
+    assert load(path) == run
+
+
+def test_a_begun_call_of_an_unknown_run_is_left_aside(path):
+    """A note that fits no State of the file does no harm."""
+    saving = Saving(path)
+    saving(StateMade(State.start("go")))
+    saving(ToolStarted(ToolCall("a", "pay")))
+
+    assert load(path) == State.start("go")
+
+
+def test_runs_that_go_on_at_once_share_a_file(path):
+    """Their States lie between each other; equal call ids do not mix them up."""
+    saving, call = Saving(path), ToolCall("a", "pay")
+    one, other = (State.start(goal).planned(Decision(calls=(ToolCall("a", "pay"),))) for goal in ("one", "two"))
+    for state in (one, other):
+        saving(StateMade(state))
+    saving(ToolStarted(one.calls[0]))
+    assert load(path) == other
+    save(one, path)
+
+    assert load(path).results[0].content == MAY_HAVE_RUN
+    assert call.id == "a"
+
+
+def test_a_file_that_cannot_be_written_hurts_no_run(tmp_path, caplog):
+    """A failing listener is told of once and dropped."""
+    run = Agent(ScriptedModel(["done"]), middleware=[Saving(tmp_path)]).run("go")
+
+    assert run.answer == "done"
+    assert "Saving" in caplog.text
+
+
+def test_a_listener_travels_to_other_processes(path):
+    """An agent that saves can be pickled; the copy writes to the same path."""
+    saving = pickle.loads(pickle.dumps(Saving(path)))
+    saving(StateMade(State.start("go")))
+
+    assert load(path) == State.start("go")
+    assert repr(saving) == f"<Saving {path}>"
+
+
+# ── going on needs tools ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_going_on_names_the_tools_that_are_missing(path):
+    """Loading needs no tools; an open call whose tool was offered and is not at hand is told by name."""
+
+    @tool
+    def pay(amount: int) -> str:
+        """Pay."""
+        return "paid"
+
+    agent = Agent(ScriptedModel([calls("pay", amount=1), "done"]), [pay])
+    save(next(state for state in agent.steps("go") if state.kind == "plan"), path)
+    loaded = load(path)
+
+    assert loaded.stop is None
+    assert missing_tools(loaded, ()) == ("pay",)
+    with pytest.raises(UsageError, match=r"open calls of this run need tools that the agent does not have: pay\. Run"):
+        check_runnable(loaded, ())
+    check_runnable(loaded, agent.tools)
+
+
+def test_a_tool_that_never_was_there_is_not_missing():
+    """What the model made up is answered by the loop, as always."""
+    state = State.start("go").planned(Decision(calls=(ToolCall("a", "invented"),)))
+
+    assert missing_tools(state, ()) == ()
+    check_runnable(state.say("go on").stopped(StopReason.CANCELLED), ())
