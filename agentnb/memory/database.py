@@ -109,8 +109,10 @@ class Database:
 
     def _check_owner(self, connection: sqlite3.Connection) -> None:
         """Refuse a file of another program, or of a later version of this one."""
-        owner, version = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in _MARKS)
-        if owner != OURS and connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+        with _transaction(connection, "BEGIN"):  # one view of the file, which another process may just be making
+            owner, version = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in _MARKS)
+            tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+        if tables and owner != OURS:
             raise AgentnbError(f"{self.path} belongs to another program", layer="memory", remedy="Name another file.")
         if version > VERSION:
             remedy = "Update agentnb, or name another file."
@@ -146,8 +148,8 @@ _MARKS = ("application_id", "user_version")
 
 
 @contextmanager
-def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    connection.execute("BEGIN IMMEDIATE")
+def _transaction(connection: sqlite3.Connection, begin: str = "BEGIN IMMEDIATE") -> Iterator[None]:
+    connection.execute(begin)
     try:
         yield
         connection.execute("COMMIT")

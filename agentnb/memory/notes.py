@@ -135,7 +135,7 @@ class Notes(Shown):
             return ()
         found = self.database.rows(
             f"SELECT {_FIELDS} FROM note_words JOIN notes ON notes.id = note_words.rowid "
-            f"WHERE note_words MATCH ? AND {_IN_SCOPE} ORDER BY {_WORDS.rank}, notes.id LIMIT ?",
+            f"WHERE note_words MATCH ? AND {_IN_SCOPE} ORDER BY rank, notes.id LIMIT ?",
             (match, self.project, self.agent, k),
         )
         return _notes(found)

@@ -20,6 +20,8 @@ _UNSPACED = (
 )
 _RUN = re.compile(f"[{_UNSPACED}]+")
 _TERM = re.compile(f"[{_UNSPACED}]+|[^\\W_{_UNSPACED}]+")
+_SIGNS = re.compile(r"[\W_]+")
+"""Taken out here, since SQLite's idea of a sign is another one than Python's."""
 _MOST_TERMS = 64
 _MOST_TYPED = 4_000
 """Characters of a query that are looked at."""
@@ -31,7 +33,7 @@ def spaced(text: str) -> str:
     >>> spaced("GPT天气预报 ok")
     'GPT 天气 气预 预报 报  ok'
     """
-    return _RUN.sub(_pairs, unicodedata.normalize("NFKC", clean(text)))
+    return _RUN.sub(_pairs, _SIGNS.sub(" ", unicodedata.normalize("NFKC", clean(text))))
 
 
 def _pairs(run: re.Match[str]) -> str:
@@ -43,7 +45,7 @@ def _pairs(run: re.Match[str]) -> str:
 def terms(query: str) -> list[str]:
     """The words (and pairs of characters) of a query, each once, in order."""
     found: dict[str, None] = {}
-    for run in _TERM.findall(unicodedata.normalize("NFKC", clean(query[:_MOST_TYPED])).casefold()):
+    for run in _TERM.findall(unicodedata.normalize("NFKC", clean(query[:_MOST_TYPED]))):
         pairs = [run[place : place + 2] for place in range(len(run) - 1)] if _RUN.match(run) else []
         found.update(dict.fromkeys(pairs or [run]))
     return list(found)[:_MOST_TERMS]
@@ -72,8 +74,8 @@ class WordIndex:
             f"CREATE VIRTUAL TABLE IF NOT EXISTS {table} USING fts5({names}, content='', "
             "tokenize='porter unicode61 remove_diacritics 2')"
         )
-        self.rank = f"bm25({table}, {', '.join(f'{weight:g}' for weight in columns.values())})"
-        """The BM25 score in SQL; the smaller the better."""
+        self.ranking = f"bm25({', '.join(f'{weight:g}' for weight in columns.values())})"
+        """How FTS5 is told to compute its `rank`; the smaller the better."""
         self._insert = f"INSERT INTO {table}(rowid, {names}) VALUES (?, {marks})"
         self._delete = f"INSERT INTO {table}({table}, rowid, {names}) VALUES ('delete', ?, {marks})"
 

@@ -204,8 +204,9 @@ def test_notes_travel_as_a_path(notes):
     assert texts(pickle.loads(pickle.dumps(notes)).list()) == ["on the way"]
 
 
-def test_the_table_is_bounded_and_escaped(notes):
+def test_the_table_is_bounded_and_escaped():
     """Sixty notes show fifty, the newest first; markup in a note is text."""
+    notes = Notes(":memory:")
     for number in range(59):
         notes.add(f"note {number}")
     notes.add("<script>alert(1)</script>" + "long " * 100)

@@ -17,9 +17,9 @@ from agentnb.memory.reminding import HEAD
 
 
 @pytest.fixture
-def notes(tmp_path):
-    """Notes in a file, with a clock that stands still."""
-    with Notes(tmp_path / "notes.db", clock=HandClock()) as made:
+def notes():
+    """Notes in memory, with a clock that stands still."""
+    with Notes(":memory:", clock=HandClock()) as made:
         yield made
 
 
@@ -200,11 +200,11 @@ def test_json_plans_hear_the_notes_too(notes):
     assert "- Prefers kelvin." in first_message(agent.run("Hello"))
 
 
-def test_a_run_over_the_same_notes_asks_the_same(tmp_path):
+def test_a_run_over_the_same_notes_asks_the_same():
     """Requests hold no time and no chance, so a recording of them replays."""
     told = []
-    for name in ("one.db", "two.db"):
-        notes = Notes(tmp_path / name)
+    for _ in range(2):
+        notes = Notes(":memory:")
         agent = agent_of(notes, [calls("remember", text="It rains."), "ok", "again"])
         agent.run("first")
         told.append(agent.run("second").steps[0].request)
