@@ -7,12 +7,12 @@ never a 0: `score_run` makes it the outcome "score error".
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from agentnb.comparison.answers import MISSING, at_path, chosen_letters, holds, json_object, plain
+from agentnb.comparison.answers import MISSING, at_path, chosen_letters, expected_fields, holds, json_object, plain
 from agentnb.comparison.numerals import Reading, read_number, read_numbers
 from agentnb.comparison.scores import Score
 from agentnb.comparison.tasks import Task
@@ -125,7 +125,7 @@ class NumberScorer:
         Raises:
             ValueError: No number is expected.
         """
-        wanted = [_expected_number(each) for each in _several(task.expected)]
+        wanted = [_expected_number(each) for each in several(task.expected)]
         read = read_numbers(answer_of(run))
         expected = " or ".join(each.text for each in wanted)
         if not read:
@@ -181,8 +181,9 @@ class ChoiceScorer:
 class FieldsScorer:
     """The answer gives the expected JSON fields; the score is the share that is right.
 
-    What is expected is a dict; "places.0.name" reaches inside. Numbers are compared as numbers, texts without regard to
-    case, spaces and the marks around them, lists and objects whole. Fields that nobody expects are ignored.
+    What is expected is a dict, or the JSON text of one; "places.0.name" reaches inside. Numbers are compared as
+    numbers, texts without regard to case, spaces and the marks around them, lists and objects whole. Fields that nobody
+    expects are ignored.
     """
 
     tolerance: float = 0.0
@@ -195,14 +196,15 @@ class FieldsScorer:
         Raises:
             ValueError: What is expected is no dict with fields.
         """
-        if not isinstance(task.expected, Mapping) or not task.expected:
+        expected = expected_fields(task.expected)
+        if expected is None:
             raise ValueError(f"expected={task.expected!r} has no fields")
         given = json_object(answer_of(run), run.value)
         if given is None:
             return Score.of(0, told(f"no JSON object in {answer_of(run)!r}"), self.name)
-        read = {path: at_path(given, path) for path in task.expected}
-        wrong = [path for path, value in task.expected.items() if not self._same(read[path], value)]
-        words = "; ".join(f"{path} is {read[path]!r}, expected {task.expected[path]!r}" for path in wrong)
+        read = {path: at_path(given, path) for path in expected}
+        wrong = [path for path, value in expected.items() if not self._same(read[path], value)]
+        words = "; ".join(f"{path} is {read[path]!r}, expected {expected[path]!r}" for path in wrong)
         return Score.of(1 - len(wrong) / len(read), told(words or "every field is right"), self.name)
 
     def _same(self, read: Any, wanted: Any) -> bool:
@@ -224,7 +226,8 @@ def answer_of(run: State) -> str:
     return run.answer or ""
 
 
-def _several(expected: Any) -> list[Any]:
+def several(expected: Any) -> list[Any]:
+    """What is accepted: the members of a list, or the one thing that is expected."""
     return list(expected) if isinstance(expected, list | tuple | set | frozenset) else [expected]
 
 
@@ -234,7 +237,7 @@ def _texts(task: Task) -> list[str]:
     Raises:
         ValueError: None is expected, or an empty one.
     """
-    texts = [str(each) for each in _several(task.expected) if each is not None]
+    texts = [str(each) for each in several(task.expected) if each is not None]
     if not texts or not all(text.strip() for text in texts):
         raise ValueError(f"the task {task.id!r} expects {task.expected!r}, which is no text to look for")
     return texts

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
@@ -90,6 +91,16 @@ def _unique(found: Sequence[Any]) -> tuple[str, ...]:
 
 
 # ── JSON ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def expected_fields(expected: Any) -> Mapping[str, Any] | None:
+    """The JSON fields that a task expects: a dict, or the text of one (a cell of a table); None for anything else."""
+    if isinstance(expected, str) and expected.lstrip().startswith("{"):
+        try:
+            expected = json.loads(expected)
+        except ValueError:
+            return None
+    return expected if isinstance(expected, Mapping) and expected else None
 
 
 def json_object(answer: str, value: Any = None) -> Mapping[str, Any] | None:

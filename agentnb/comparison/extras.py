@@ -7,6 +7,9 @@ from typing import Any
 
 from agentnb.errors import SettingsError
 
+OF_EXTRA = ("numpy", "pandas", "scipy")
+"""What the extra `compare` brings."""
+
 
 def extra(module: str) -> Any:
     """An outside module: numpy, scipy.special, pandas, pyarrow.
@@ -18,8 +21,7 @@ def extra(module: str) -> Any:
         return import_module(module)
     except ImportError as error:
         package = module.partition(".")[0]
+        command = "pip install " + ("'agentnb-jupyter[compare]'" if package in OF_EXTRA else package)
         raise SettingsError(
-            f"{package} is not installed, and this needs it",
-            layer="comparison",
-            remedy="pip install 'agentnb-jupyter[compare]'",
+            f"{package} is not installed, and this needs it", layer="comparison", remedy=command
         ) from error

@@ -10,7 +10,8 @@ says why. A scorer that raises makes the outcome "score error", never a 0. The j
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -22,12 +23,15 @@ from agentnb.comparison.answer_scorers import (
     NumberScorer,
     RegexScorer,
     answer_of,
+    several,
     told,
 )
+from agentnb.comparison.answers import expected_fields
 from agentnb.comparison.numerals import read_number
 from agentnb.comparison.scores import Outcome, Score, outcome_of_stop
 from agentnb.comparison.tasks import Task
 from agentnb.core.limits import StopReason
+from agentnb.core.planner import Decision
 from agentnb.core.state import State
 from agentnb.errors import AgentnbError, SettingsError
 from agentnb.text import shorten
@@ -66,6 +70,23 @@ async def score_run(task: Task, run: State, scorer: Any = None) -> Score:
     except Exception as error:
         what = error.message if isinstance(error, AgentnbError) else f"{type(error).__name__}: {error}"
         return Score(Outcome.SCORE_ERROR, None, told(f"the scorer {chosen.name!r} failed: {what}"), chosen.name)
+
+
+async def check_scorers(tasks: Iterable[Task], scorer: Any = None) -> None:
+    """See, before anything is paid for, that every task has a scorer that can use what the task expects.
+
+    Raises:
+        SettingsError: There is no such scorer, or it can't use that; the error names the task.
+    """
+    empty = State.start("-").planned(Decision(answer="-"))
+    for task in tasks:
+        try:
+            chosen = to_scorer(task.scorer or scorer)
+            if isinstance(chosen, _READING):
+                await chosen.score(task, empty)
+        except (ValueError, SettingsError, re.error) as error:
+            what = error.message if isinstance(error, SettingsError) else str(error)
+            raise SettingsError(f"task {task.id!r} can't be scored: {what}", layer="comparison") from error
 
 
 def to_scorer(thing: Any = None) -> Scorer:
@@ -108,9 +129,9 @@ class AutomaticScorer:
         """The scorer for what this task expects."""
         if task.choices:
             return ChoiceScorer()
-        if isinstance(task.expected, Mapping):
+        if expected_fields(task.expected):
             return FieldsScorer()
-        return NumberScorer() if read_number(task.expected) else ContainsScorer()
+        return NumberScorer() if all(map(read_number, several(task.expected))) else ContainsScorer()
 
 
 # ── a function ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -173,3 +194,5 @@ NAMED: dict[str, Callable[[], Scorer]] = {
     "json_fields": FieldsScorer,
 }
 """What a scorer may be called in a task set, a cell or an argument."""
+_READING = (AutomaticScorer, ExactScorer, ContainsScorer, RegexScorer, NumberScorer, ChoiceScorer, FieldsScorer)
+"""They only read: no function of a person, no model."""

@@ -26,6 +26,9 @@ LEVEL = 0.95
 FEW_TASKS = 15
 """Below this many tasks a rate gets the exact interval."""
 RESAMPLES = 10_000
+_FEWEST_RESAMPLES = 1_000
+_MOST_DRAWS = 20_000_000
+"""Tasks drawn in all; of more tasks there are fewer resamples, down to 1,000."""
 _CHUNK = 4_000_000
 """Numbers held at once while resampling."""
 
@@ -129,7 +132,7 @@ def bootstrap_interval(
     *,
     method: str = "bca",
     seed: int = 0,
-    resamples: int = RESAMPLES,
+    resamples: int | None = None,
 ) -> Interval | None:
     """The cluster bootstrap interval of the mean over tasks like these: whole tasks are drawn, with all their runs.
 
@@ -141,7 +144,7 @@ def bootstrap_interval(
         level: Between 0 and 1.
         method: "bca" (bias-corrected and accelerated) or "percentile".
         seed: The same seed and tasks give the same interval.
-        resamples: How many times the tasks are drawn.
+        resamples: How many times the tasks are drawn; None is 10,000, for more than 2,000 tasks fewer.
 
     Returns:
         None without any value. When all tasks have the same mean, both ends are that mean, and `method` says so.
@@ -158,12 +161,14 @@ def bootstrap_interval(
     mean = float(sums.sum() / counts.sum())
     if numpy.allclose(sums / counts, mean, rtol=1e-12, atol=0):
         return Interval(mean, mean, level, "bootstrap of equal tasks, which tells nothing")
-    drawn = _resampled(numpy, sums, counts, seed, resamples)
+    many = resamples or min(RESAMPLES, max(_FEWEST_RESAMPLES, _MOST_DRAWS // len(kept)))
+    drawn = _resampled(numpy, sums, counts, seed, many)
     tails = [(1 - level) / 2, (1 + level) / 2]
     if method == "bca":
         tails = _bca_tails(numpy, drawn, mean, sums, counts, tails)
     low, high = (float(each) for each in numpy.quantile(drawn, tails))
-    return Interval(low, high, level, f"bootstrap over tasks ({'BCa' if method == 'bca' else method})")
+    name = "BCa" if method == "bca" else method
+    return Interval(low, high, level, f"bootstrap over tasks ({name}, {many:,} draws)")
 
 
 def _resampled(numpy: Any, sums: Any, counts: Any, seed: int, resamples: int) -> Any:

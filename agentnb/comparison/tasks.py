@@ -54,6 +54,7 @@ class Task:
         put(self, "goal", clean(self.goal))
         put(self, "choices", _choices(self.choices))
         put(self, "scorer", self.scorer or "")
+        put(self, "metadata", dict(self.metadata))
 
     @property
     def file_name(self) -> str:
@@ -71,7 +72,7 @@ def to_tasks(source: Any, *, columns: Mapping[str, str] | None = None, encoding:
     """The task set that a list, a file or a table holds, in its order.
 
     Args:
-        source: A sequence of goals, dicts and Tasks; the path of a .jsonl, .csv or .tsv file; or a pandas DataFrame.
+        source: Goals, dicts and Tasks; the path of a .jsonl, .csv or .tsv file; or a pandas DataFrame.
         columns: What the source calls our fields: {"goal": "question", "expected": "answer"}.
         encoding: Of a file; None is UTF-8, or UTF-16 where the file says so.
 
@@ -82,7 +83,7 @@ def to_tasks(source: Any, *, columns: Mapping[str, str] | None = None, encoding:
         records = records_from_file(source, encoding)
     elif hasattr(source, "columns") and hasattr(source, "to_dict"):
         records = records_from_frame(source)
-    elif isinstance(source, Sequence) and not isinstance(source, bytes):
+    elif isinstance(source, Iterable) and not isinstance(source, bytes | Mapping | Task):
         records = [_record(each, number) for number, each in enumerate(source, 1)]
     else:
         raise wrong(f"{type(source).__name__} is no task set", _REMEDY)

@@ -153,6 +153,9 @@ def verdict(values: Values, *, level: float = LEVEL, seed: int = 0, draws: int =
         level: 0.95 tests at 5 %.
         seed: For the permutation test where it must draw; the order of variants and tasks plays no part in p.
         draws: How many it draws.
+
+    Raises:
+        UsageError: A value is not from 0 to 1.
     """
     names = list(values)
     total = len({task for tasks in values.values() for task in tasks})
@@ -197,6 +200,9 @@ _SAME = 1e-12
 def _task_means(tasks: Mapping[str, Sequence[float | None]]) -> dict[str, float]:
     """The mean of each task's values; a task without any is left out."""
     found = {task: [float(value) for value in runs if value is not None] for task, runs in tasks.items()}
+    for value in (value for kept in found.values() for value in kept):
+        if not 0.0 <= value <= 1.0:
+            raise UsageError(f"a score is {value!r}, expected 0 to 1", layer="comparison")
     return {task: math.fsum(kept) / len(kept) for task, kept in found.items() if kept}
 
 

@@ -44,6 +44,7 @@ def test_repeats_are_exact(counts, repeats):
     assert permutation_test([float(each) for each in fractions]).p == pytest.approx(enumerated(fractions), abs=1e-9)
 
 
+@pytest.mark.slow
 @given(st.lists(st.floats(-1, 1), max_size=7))
 @settings(max_examples=30, deadline=None)
 def test_scores_are_exact_for_few_tasks(values):

@@ -18,7 +18,7 @@ from agentnb.comparison.answer_scorers import (
     NumberScorer,
     RegexScorer,
 )
-from agentnb.comparison.scorers import NAMED, score_run, to_scorer
+from agentnb.comparison.scorers import NAMED, check_scorers, score_run, to_scorer
 from agentnb.comparison.scores import Outcome, Score
 from agentnb.core.limits import StopReason
 from agentnb.errors import ModelError, SettingsError
@@ -227,6 +227,7 @@ def test_a_run_without_answer_is_not_scored(script, limits, outcome):
     ("fields", "answer", "name"),
     [({"expected": 31}, "31 °C", "number"), ({"expected": "31.0"}, "31 °C", "number"),
      ({"expected": "Paris"}, "It is Paris", "contains"), ({"expected": {"a": 1}}, '{"a": 1}', "json_fields"),
+     ({"expected": '{"a": 1}'}, '{"a": 1}', "json_fields"), ({"expected": [3, 31]}, "31", "number"),
      ({"expected": "A", "choices": ("x", "y")}, "A", "choice"), ({"expected": "x", "scorer": "exact"}, "x", "exact")],
 )  # fmt: skip
 def test_the_scorer_goes_by_what_is_expected(fields, answer, name):
@@ -249,6 +250,24 @@ def test_there_is_no_such_scorer():
         to_scorer("exakt")
     with pytest.raises(SettingsError):
         to_scorer(7)
+
+
+@pytest.mark.parametrize(
+    ("task", "scorer", "told"),
+    [(Task("t", "g", "x", scorer="exakt"), None, "task 't' can't be scored: there is no scorer 'exakt'"),
+     (Task("t", "g", "E", choices=CITIES), None, "none of the choices"), (Task("t", "g", "many"), "number", "not one number"),
+     (Task("t", "g"), "exact", "no text to look for"), (Task("t", "g", "("), "regex", "can't be scored")],
+)  # fmt: skip
+def test_a_task_that_cannot_be_scored_is_found_first(task, scorer, told):
+    """Before anything runs, with the id."""
+    with pytest.raises(SettingsError, match=told):
+        asyncio.run(check_scorers([Task("a", "g", "1"), task], scorer))
+
+
+def test_checking_asks_nobody():
+    """Functions and judges are not called; good tasks pass."""
+    asyncio.run(check_scorers([Task("a", "g"), Task("b", "g", {"x": 1}), Task("c", "g", 3)]))
+    asyncio.run(check_scorers([Task("a", "g")], lambda answer: 1 / 0))
 
 
 @pytest.mark.parametrize("name", NAMED)

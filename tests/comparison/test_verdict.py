@@ -92,6 +92,7 @@ def test_nothing_in_common_claims_nothing():
     assert "two variants" in verdict({}).conclusion
 
 
+@pytest.mark.slow
 def test_order_plays_no_part():
     """Any order of variants gives the same p-values and bands."""
     values = {"A": once(*[0.31, 0.72, 0.4] * 9), "B": once(*[0.2, 0.7, 0.1] * 9), "C": once(*[0.33, 0.5, 0.9] * 9)}
@@ -99,6 +100,13 @@ def test_order_plays_no_part():
 
     assert len({frozenset((frozenset((pair.a, pair.b)), pair.p) for pair in each.pairs) for each in found}) == 1
     assert len({frozenset(each.bands) for each in found}) == 1
+
+
+@pytest.mark.parametrize("value", [2.0, -1.0, float("nan")])
+def test_values_are_scores(value):
+    """Tokens or seconds are not compared here."""
+    with pytest.raises(UsageError, match="expected 0 to 1"):
+        verdict({"A": once(value), "B": once(0)})
 
 
 def test_an_unknown_pair_is_an_error():
