@@ -116,6 +116,31 @@ def test_matches_are_equal_stretches_in_order(one, other):
     assert one != other or sum(size for _, _, size in found) == len(one)
 
 
+def run_of(names: str, start: State | None = None) -> State:
+    """A run with one call to each of these tools."""
+    state = start or State.start("goal")
+    for name in names:
+        calls = (ToolCall("c", name),)
+        state = state.planned(Decision(ModelReply(calls=calls), calls=calls)).answered(ToolResult("c", name, name))
+    return state
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.text("abc", max_size=8), st.text("abc", max_size=8), st.text("abc", max_size=4))
+def test_every_step_has_its_place(one, other, shared):
+    """Each step of both runs stands in one row, in order; rows that say "same" hold equal steps; forks share."""
+    base = run_of(shared)
+    runs = [run_of(names, base) for names in (one, other)]
+    made = diff(*runs)
+
+    assert [row["step"] for row in made.rows if row["step"]] == [step.number for step in runs[0].steps]
+    assert [row["other_step"] for row in made.rows if row["other_step"]] == [step.number for step in runs[1].steps]
+    assert all(row["did"] == row["other_did"] for row in made.rows if row["status"] in ("same", "shared"))
+    assert [row["status"] for row in made.rows].count("shared") == len(shared)
+    assert made.equal == (one == other)
+    assert str(made) == str(diff(*runs))
+
+
 def test_long_runs_are_cut_at_what_stands_once():
     """With every second pair swapped half of the steps can match, and do."""
     count = 4 * SHORT
@@ -123,4 +148,5 @@ def test_long_runs_are_cut_at_what_stands_once():
 
     assert sum(size for _, _, size in matches(range(count), swapped)) == count // 2
     assert sum(size for _, _, size in matches([1] * count, [2] + [1] * count)) == count
+    assert sum(size for _, _, size in matches([1] * count + [2], [1] * count + [3])) == count
     assert sum(size for _, _, size in matches([1, 2] * count, [2, 1] * count)) <= 2 * count
