@@ -76,7 +76,7 @@ class Approval(Middleware):
     async def tool(self, call: ToolCall, state: State, next: NextTool) -> ToolResult:
         """Run the call if it needs no decision, or has a good one."""
         try:
-            if call.name not in self._always and not _decided(call, state) and any(g.fits(call) for g in self.ask):
+            if not _decided(call, state) and any(glob.fits(call) for glob in self.ask):
                 raise ApprovalNeeded
             return await next(call, state)
         except ApprovalNeeded:

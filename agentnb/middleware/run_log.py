@@ -15,8 +15,10 @@ import json
 import os
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import lru_cache
 from io import FileIO
 from pathlib import Path
+from time import time_ns
 from typing import Any
 from uuid import uuid4
 from weakref import finalize
@@ -31,6 +33,7 @@ Line = dict[str, Any]
 LONGEST = 200
 """Characters of a text in the log."""
 _OWN = ("timestamp", "run", "event")
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 
 class RunLog:
@@ -55,6 +58,7 @@ class RunLog:
         self.labels = labels
         self._file: FileIO | None = None
         self._runs: Following[str] = Following(self._begin)
+        """Keeps of each run what stands on its lines, as JSON text."""
 
     def __repr__(self) -> str:
         return f"<RunLog {self.path}>"
@@ -70,15 +74,14 @@ class RunLog:
             self._runs.run_of(event)
 
     def _begin(self, base: State) -> str:
-        run = uuid4().hex[:8]
-        self._write(run, {"event": "start", "goal": _short(base.goal), "steps_before": base.counters.steps})
-        return run
+        head = _encode({"run": uuid4().hex[:8], **self.labels})[1:-1]
+        self._write(head, {"event": "start", "goal": _short(base.goal), "steps_before": base.counters.steps})
+        return head
 
-    def _write(self, run: str, *lines: Line) -> None:
-        now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        head = {"timestamp": now, "run": run, **self.labels}
-        text = "".join(f"{json.dumps({**head, **line}, ensure_ascii=False, allow_nan=False)}\n" for line in lines)
-        if text:
+    def _write(self, head: str, *lines: Line) -> None:
+        if lines:
+            now = _now()
+            text = "".join([f'{{"timestamp": "{now}", {head}, {_encode(line)[1:]}\n' for line in lines])
             self._opened().write(text.encode("utf-8", "replace"))
 
     def _opened(self) -> FileIO:
@@ -135,6 +138,17 @@ def _of_stop(state: State, step: int) -> Line:
     told = {"stop": str(state.stop), "detail": _short(state.detail), "answer": _short(state.answer or "")}
     spent = {"run_tokens": counters.usage.total, "cost": counters.cost, "seconds": round(counters.seconds, 6)}
     return {"event": "stop", "step": step, **told, "tool_calls": counters.tool_calls, **spent}
+
+
+def _now() -> str:
+    """This moment in UTC, by ISO 8601, with milliseconds."""
+    seconds, milliseconds = divmod(time_ns() // 1_000_000, 1_000)
+    return f"{_second(seconds)}.{milliseconds:03}Z"
+
+
+@lru_cache(maxsize=2)
+def _second(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def _short(text: str) -> str:

@@ -112,6 +112,14 @@ def test_a_single_step_is_the_last():
     assert told(run(Limits(steps=1), script=[says("hm")], last_answer=True)) == [LAST]
 
 
+def test_a_stopped_run_goes_on_with_its_last_step():
+    """The message does not carry on how the run ended before."""
+    stopped = run(Limits(steps=1))
+    done = run(Limits(steps=1), state=stopped, script=[says("so far 0")], last_answer=True)
+
+    assert (stopped.stop, done.stop, done.answer) == (StopReason.MAX_STEPS, StopReason.ANSWER, "so far 0")
+
+
 def test_the_repetition_guard_still_sees_the_rounds():
     """A warning does not make equal rounds look new."""
     done = run(Limits(steps=4, repeats=3), script=[calls("add", a=1, b=1)] * 9, share=0.5)

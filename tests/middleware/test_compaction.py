@@ -174,6 +174,29 @@ def test_a_run_that_was_refused_goes_on_with_a_compaction():
     assert done.answer == "done"
 
 
+def test_other_failures_of_a_model_are_not_its_business():
+    """Only a prompt that is too long is shortened."""
+    script = [calls("lookup", number=1), calls("lookup", number=2), ModelError("no credit", kind="quota"), says("done")]
+    model = ScriptedModel(script)
+
+    assert run(model, Compaction(keep=1)).stop is StopReason.ERROR
+    assert len(model.requests) == 3
+
+
+def test_a_compaction_that_saves_little_is_not_made():
+    """Where the words of the person fill the window, the prefix stays warm."""
+    words = [user("word " * 4_000), *(message for _ in range(2) for message in a_round())]
+    state = State.start("go").compacted(words)
+
+    assert prompt_size(state)[0] > 0.8 * 6_000
+    assert asyncio.run(Compaction(window=6_000, keep=1).before(state)) is state
+
+
+def a_round() -> tuple[Message, Message]:
+    """A call and its long result."""
+    return Message("assistant", None, (ToolCall("c", "lookup"),)), Message("tool", LONG, (), "c", "lookup")
+
+
 @pytest.mark.parametrize("options", [{"window": 0}, {"high": 0.3}, {"low": 0}, {"keep": 0}, {"high": 1.2}])
 def test_numbers_that_make_no_sense_are_refused(options):
     """At the start, not in the middle of a run."""
@@ -337,6 +360,7 @@ def test_a_size_is_what_was_reported_and_what_came_since():
     assert prompt_size(made[0])[0] == 1_000 + shortening.tokens(made[0].added)
     assert 1_000 < prompt_size(made[1])[0] < 1_030
     assert prompt_size(made[1])[1] == "scripted"
+    assert prompt_size(made[1].compacted((user("x" * 400),)))[0] == 104
 
 
 @pytest.mark.parametrize(
