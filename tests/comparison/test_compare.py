@@ -1,0 +1,154 @@
+"""Several variants on the same tasks: resumed, extended, and told without claiming too much."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from agentnb import Agent, Limits, compare, tool
+from agentnb.errors import UsageError
+
+TASKS = [{"id": f"t{n}", "goal": f"What is {n} + 1?", "expected": n + 1} for n in range(1, 11)]
+
+
+def adds(error: int = 0, asked: Counter[str] | None = None, odd_only: bool = False) -> Any:
+    """A model that is off by `error`, perhaps for odd numbers alone."""
+
+    def model(request: Any) -> str:
+        goal = next(each["content"] for each in request.messages if each["role"] == "user")
+        if asked is not None:
+            asked[goal] += 1
+        number = int(goal.split()[2])
+        return str(number + 1 + (error if number % 2 or not odd_only else 0))
+
+    return model
+
+
+def test_ten_tasks_two_models_a_folder(tmp_path):
+    """The vertical line: run, resume, read the leaderboard."""
+    asked: Counter[str] = Counter()
+    models = {"right": adds(0, asked), "wrong": adds(1, asked)}
+    result = compare(models, TASKS, repeats=2, folder=tmp_path)
+    again = compare(models, TASKS, repeats=2, folder=tmp_path)
+
+    assert sum(asked.values()) == 40
+    assert str(again) == str(result)
+    assert "20 right (100%) over 20 of 20 runs" in str(result)
+    assert "right is better than wrong on 10 tasks" in str(result)
+    assert [line["variant"] for line in result.leaderboard] == ["right", "wrong"]
+
+
+def test_models_and_repeats_only_add(tmp_path):
+    """Another model runs alone; another repeat runs once for each."""
+    asked: Counter[str] = Counter()
+    other: Counter[str] = Counter()
+    compare({"a": adds(0, asked)}, TASKS, folder=tmp_path)
+    compare({"a": adds(0, asked), "b": adds(1, other)}, TASKS, folder=tmp_path)
+    assert (sum(asked.values()), sum(other.values())) == (10, 10)
+
+    compare({"a": adds(0, asked), "b": adds(1, other)}, TASKS, folder=tmp_path, repeats=2)
+
+    assert (sum(asked.values()), sum(other.values())) == (20, 20)
+
+
+def test_a_model_against_itself_is_run_twice():
+    """Equal agents under two names do not share their runs."""
+    asked: Counter[str] = Counter()
+    model = adds(0, asked)
+    result = compare([model, model], TASKS)
+
+    assert sum(asked.values()) == 20
+    assert result.variants == ("model", "model #2")
+    assert "cannot be told apart" in result.verdict.conclusion
+
+
+def test_every_combination_is_a_variant():
+    """Two planners and two prompts make four agents, named after what they differ in."""
+
+    @tool
+    def look() -> str:
+        """Look."""
+        return ""
+
+    result = compare(
+        planners=["tools", "json"],
+        system_prompts={"brief": "Be brief.", "long": "Be long."},
+        tasks=TASKS[:1],
+        model=adds(),
+        tools=[look],
+        limits=Limits(steps=2),
+    )
+
+    assert result.variants == ("tools · brief", "tools · long", "json · brief", "json · long")
+    assert {row["outcome"] for row in result.rows} <= {"right", "limit"}
+
+
+def test_variants_are_agents_or_changes():
+    """A dict of changes applies to the agent that is given."""
+    agent = Agent(model=adds(), name="base")
+    result = compare(variants={"plain": agent, "off": {"model": adds(1)}}, agent=agent, tasks=TASKS)
+
+    assert [line["average"].value for line in result.leaderboard] == [1.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("given", "what"),
+    [
+        ({}, "nothing to compare"),
+        ({"models": "gpt-5"}, "is no list"),
+        ({"models": [adds()], "variants": [{}]}, "both given"),
+        ({"variants": [3]}, "no variant"),
+        ({"variants": [{"modle": 1}]}, "can't be made"),
+        ({"models": [adds()], "repeats": 0}, "repeats=0"),
+        ({"models": [adds()], "tasks": []}, "empty"),
+        ({"models": [adds()], "tasks": ["a", {"id": "1", "goal": "b"}]}, "not unique"),
+        ({"models": [adds()], "retry": "all"}, "retry='all'"),
+    ],
+)
+def test_what_can_not_be_run_is_said_first(given, what):
+    """Nothing is started with a task set or an option that can't be used."""
+    with pytest.raises(UsageError, match=what):
+        compare(**{"tasks": TASKS, **given})
+
+
+def test_disagreements_come_first():
+    """The grid begins with the tasks that tell the variants apart."""
+    result = compare({"good": adds(), "odd": adds(5, odd_only=True)}, TASKS)
+
+    assert [line["task"] for line in result.grid[:5]] == ["t1", "t3", "t5", "t7", "t9"]
+    assert result.diff("t1").first["step"] == 1
+    assert "result.diff(&#x27;t1&#x27;, &#x27;good&#x27;, &#x27;odd&#x27;)" in result.html
+
+
+def test_nothing_of_a_model_is_markup():
+    """Names, goals and answers are shown as they are."""
+    evil = "<img src=x onerror=alert(1)> **x** $x$ | y"
+    result = compare(
+        {evil: lambda request: evil, "b": lambda request: ""}, [{"id": evil, "goal": evil, "expected": "q"}]
+    )
+
+    assert "<img" not in result.html
+    assert "**x**" not in result.markdown
+    assert "tex2jax_ignore" in result.html
+
+
+def test_the_order_is_interleaved_and_recorded(tmp_path):
+    """All variants do a task before the next begins; the seed is in the record and makes the order."""
+    order: list[tuple[str, str]] = []
+
+    def noting(name: str) -> Any:
+        return lambda request: order.append((name, request.messages[-1]["content"])) or "1"
+
+    def run(seed: int) -> list[tuple[str, str]]:
+        order.clear()
+        compare({"a": noting("a"), "b": noting("b")}, TASKS, seed=seed, concurrency=1)
+        return order[:]
+
+    first, again, other = run(1), run(1), run(2)
+
+    assert first == again != other
+    assert all(first[place][1] == first[place + 1][1] for place in range(0, 20, 2))
+    assert {name for name, _ in first[::2]} == {"a", "b"}
+    assert compare({"a": noting("a")}, TASKS, seed=7, folder=tmp_path).record["seed"] == 7
