@@ -102,7 +102,7 @@ def test_the_html_says_what_the_text_says():
     assert "what" in seen.text
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.lists(st.sampled_from("abcde"), max_size=12), st.lists(st.sampled_from("abcde"), max_size=12))
 def test_matches_are_equal_stretches_in_order(one, other):
     """No place is in two stretches; what is matched is equal; equal lists match whole."""
@@ -125,7 +125,7 @@ def run_of(names: str, start: State | None = None) -> State:
     return state
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.text("abc", max_size=8), st.text("abc", max_size=8), st.text("abc", max_size=4))
 def test_every_step_has_its_place(one, other, shared):
     """Each step of both runs stands in one row, in order; rows that say "same" hold equal steps; forks share."""
