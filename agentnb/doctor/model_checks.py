@@ -25,7 +25,8 @@ from agentnb.doctor.check import OK, PROBLEM, SKIPPED, Check
 from agentnb.errors import AgentnbError, ModelError
 from agentnb.models.catalog import as_model
 from agentnb.models.recovered import NOTE
-from agentnb.models.transport import Retry, Transport
+from agentnb.models.retry import Retry
+from agentnb.models.transport import Transport
 from agentnb.planners.preamble import LANGUAGE, NO_REPEATS, system_text
 from agentnb.settings import Secret
 from agentnb.text import shorten

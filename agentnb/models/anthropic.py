@@ -25,6 +25,7 @@ from agentnb.models.endpoint import Endpoint
 from agentnb.models.event_reader import Body, Reader
 from agentnb.models.http_model import HttpModel
 from agentnb.models.profiles import Profile
+from agentnb.models.retry import Way
 from agentnb.settings import Secret
 from agentnb.text import clean
 
@@ -73,17 +74,17 @@ class AnthropicModel(HttpModel[Body]):
         """
         began = self.transport.clock()
         tell = on_delta or (_nobody if self._is_long(request) else None)
-        turn, paused = Turn(), True
+        turn, way, paused = Turn(), Way(), True
         while paused:
             make = partial(self.sent, begun=turn.blocks)
             try:
-                sent, body, notes = await self._ask(request, turn.telling(tell), make=make)
+                sent, body = await self._ask(request, turn.telling(tell), way, make)
             except ModelError as error:
-                turn.complete(error)
+                error.partial = text_in(turn.blocks) + error.partial
                 raise
-            turn.add(body, notes)
+            way.notes += turn.add(body)
             paused = turn.paused
-        return self._finished(lambda: self._completed(self._turned(turn, body), request), sent, turn.notes, began)
+        return self._finished(lambda: self._completed(self._turned(turn, body), request), sent, way, began)
 
     # ── the request ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -130,7 +131,7 @@ class AnthropicModel(HttpModel[Body]):
 
     def _parsed(self, answer: Body) -> ModelReply:
         turn = Turn()
-        turn.add(answer, ())
+        turn.add(answer)
         return self._turned(turn, answer)
 
     def _turned(self, turn: Turn, body: Body) -> ModelReply:

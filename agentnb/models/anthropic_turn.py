@@ -11,7 +11,6 @@ from typing import Any
 
 from agentnb.core.messages import ToolCall, Usage
 from agentnb.core.model import Delta, OnDelta
-from agentnb.errors import ModelError
 from agentnb.models.anthropic_assembly import MessageAssembly
 from agentnb.models.chat_assembly import as_text, dicts_in, word
 from agentnb.models.usage import count, part
@@ -30,20 +29,19 @@ class Turn:
     def __init__(self) -> None:
         self.blocks: tuple[Block, ...] = ()
         self.usage: Usage | None = None
-        self.notes: tuple[str, ...] = ()
         self.paused = False
         """The provider waits for its own blocks, to go on."""
         self._answers = 0
 
-    def add(self, body: Mapping[str, Any], notes: tuple[str, ...]) -> None:
-        """The next answer."""
+    def add(self, body: Mapping[str, Any]) -> list[str]:
+        """The next answer; what a reader should know of it."""
         usage = read_usage(body.get("usage"))
         self.usage = usage if not self._answers else (self.usage or Usage()).plus(usage)
         self.blocks = (*self.blocks, *dicts_in(body.get("content")))
         self._answers += 1
         pauses = body.get("stop_reason") == "pause_turn"
         self.paused = pauses and self._answers <= _MOST_PAUSES
-        self.notes = (*self.notes, *notes, *((PAUSED if self.paused else GIVEN_UP,) if pauses else ()))
+        return [PAUSED if self.paused else GIVEN_UP] if pauses else []
 
     def telling(self, tell: OnDelta | None) -> OnDelta | None:
         """The same listener; when an answer begins again, it hears once more what earlier answers of the turn said."""
@@ -58,11 +56,6 @@ class Turn:
                 tell(each)
 
         return told
-
-    def complete(self, error: ModelError) -> None:
-        """Tell in the error the text and the notes of the whole turn."""
-        error.partial = text_in(self.blocks) + error.partial
-        error.notes = (*self.notes, *error.notes)
 
 
 def text_in(blocks: Iterable[Block]) -> str:

@@ -24,6 +24,7 @@ from agentnb.models.profiles import COMPATIBLE
 from agentnb.models.usage import read_usage
 from agentnb.text import clean
 
+_UNREAD = "asked again: the provider could not read the model's call"
 _TOKEN_LIMITS = ("max_tokens", "max_completion_tokens")
 _FINISHES = {
     "length": "length",
@@ -94,9 +95,9 @@ class ChatCompletionsModel(HttpModel[Answer]):
             described["strict"] = self.strict
         return {"type": "json_schema", "json_schema": described}
 
-    def _adapt(self, error: WireError, request: ModelRequest, notes: tuple[str, ...]) -> str | None:
-        if error.failed_generation and not notes:
-            return f"asked again: the provider could not read the model's call {clean(error.failed_generation)[:120]!r}"
+    def _adapt(self, error: WireError, request: ModelRequest, notes: Sequence[str]) -> str | None:
+        if error.failed_generation and not any(note.startswith(_UNREAD) for note in notes):
+            return f"{_UNREAD} {clean(error.failed_generation)[:120]!r}"
         limited = set(_TOKEN_LIMITS) & set(request.parameters)
         if limited and not self._other_limit and error.does_not_know(*_TOKEN_LIMITS):
             self._other_limit = True

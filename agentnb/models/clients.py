@@ -1,4 +1,4 @@
-"""HTTP clients: made in one function, kept for the loop that they belong to, one call in flight each.
+"""HTTP clients, and the gates before them: kept for the loop that they belong to, one call in flight each.
 
 A shared pool gets slow when many calls wait in it, so every call takes a client of its own from the idle ones and
 gives it back. All share one TLS context, which costs 20 ms to make. They are closed when their loop shuts down.
@@ -10,11 +10,13 @@ import asyncio
 import ssl
 from collections.abc import AsyncGenerator
 from functools import cache
+from typing import Any
 from urllib.request import getproxies, proxy_bypass
 from weakref import WeakKeyDictionary
 
 import httpx
 
+from agentnb.models.gate import Gate
 from agentnb.models.network import use_asyncio
 
 KEEP_SECONDS = 60.0
@@ -38,6 +40,8 @@ class Clients:
 
     def __init__(self) -> None:
         self.idle: dict[str, list[Client]] = {}
+        self.gates: dict[Any, Gate] = {}
+        """By account (a server's base URL and key); only where one was needed."""
         self._closer: AsyncGenerator[None, None] | None = None
 
     async def take(self, origin: httpx.URL) -> Client:

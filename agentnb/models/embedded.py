@@ -24,7 +24,7 @@ from agentnb.instructions import Example, ExampleStep
 from agentnb.models.chat_completions import ChatCompletionsModel
 from agentnb.models.engine_process import Engine, EngineSettings, Running, shared
 from agentnb.models.profiles import PROFILES
-from agentnb.models.transport import Retry
+from agentnb.models.retry import Retry
 from agentnb.models.weights import DATA, find, known
 
 STARTING = "starting the embedded model"

@@ -21,6 +21,7 @@ from agentnb.models.chat_completions import ChatCompletionsModel
 from agentnb.models.chat_wire import encode_strictly
 from agentnb.models.endpoint import Endpoint
 from agentnb.models.http_errors import body_error, looks_like_html, unreadable
+from agentnb.models.retry import Way
 from agentnb.settings import Secret
 
 PATH = "/embeddings"
@@ -78,7 +79,7 @@ class Embeddings:
     async def _ask(self, texts: Sequence[str]) -> list[list[float]]:
         body = encode_strictly({"model": self.model, "input": list(texts), **self.parameters})
         target = self.transport.endpoint.target
-        vectors, usage = (await self.transport.call(body, lambda: _Reader(target, len(texts))))[0]
+        vectors, usage = await self.transport.call(body, lambda: _Reader(target, len(texts)), Way())
         self.usage = self.usage.plus(usage)
         return vectors
 

@@ -57,6 +57,8 @@ class Endpoint:
         self.headers = {name.lower(): _guarded(name, value) for name, value in (headers or {}).items()}
         for name, value in self.headers.items():
             _check_header(name, value)
+        self.account = (self.base, *(value for value in self.headers.values() if isinstance(value, Secret)))
+        """Server and key, whose calls share a rate limit."""
 
     @property
     def url(self) -> httpx.URL:

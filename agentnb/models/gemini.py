@@ -37,7 +37,8 @@ from agentnb.models.gemini_wire import INVENTED, Encoding, SentGemini, encode_to
 from agentnb.models.http_errors import WireError, unreadable
 from agentnb.models.http_model import HttpModel
 from agentnb.models.profiles import Profile
-from agentnb.models.transport import Transport, announce
+from agentnb.models.retry import Way, announce
+from agentnb.models.transport import Transport
 from agentnb.settings import Secret
 from agentnb.text import clean
 
@@ -70,14 +71,15 @@ class GeminiModel(HttpModel[Body]):
         Raises:
             ModelError: No try brought a usable reply; its `request` is what was sent.
         """
-        began, before = self.transport.clock(), None
-        sent, body, notes = await self._ask(request, on_delta)
+        began, before, way = self.transport.clock(), None, Way()
+        sent, body = await self._ask(request, on_delta, way)
         if (change := self._unread(body)) is not None:
             before = read_usage(body.get("usageMetadata")) or Usage()
             if on_delta is not None:
                 announce(on_delta, change, shown=True)
-            sent, body, notes = await self._ask(request, on_delta, (*notes, change))
-        return self._finished(partial(self._read, body, request, before), sent, notes, began)
+            way.notes.append(change)
+            sent, body = await self._ask(request, on_delta, way)
+        return self._finished(partial(self._read, body, request, before), sent, way, began)
 
     # ── the request ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -108,7 +110,7 @@ class GeminiModel(HttpModel[Body]):
     def _encode_tools(self, specs: Sequence[ToolSpec]) -> bytes:
         return encode_tools(specs)
 
-    def _adapt(self, error: WireError, request: ModelRequest, notes: tuple[str, ...]) -> str | None:
+    def _adapt(self, error: WireError, request: ModelRequest, notes: Sequence[str]) -> str | None:
         with_tools = bool(request.specs)
         if not self._encoding.signs and error.names("thought_signature", "thoughtSignature", "thought signature"):
             return self._sign()

@@ -16,6 +16,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from agentnb.errors import ModelError
+from agentnb.models.rate_limits import duration, until_reset
 from agentnb.text import clean, mask, plain, shorten
 
 EXCERPT = 300
@@ -53,8 +54,8 @@ _NAMED_STATUS = {
     "content_filter": 400,
     "invalid_request_error": 400,
 }
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
-_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_LONGEST_RESET_SECONDS = 60.0
+"""A limit may fill up long before it is full: a longer time until then is no wish to wait so long."""
 
 
 _NO_SUCH_FIELD = re.compile(r"unsupported|not support|not permitted|unknown|unrecogni[sz]ed|unexpected|extra", re.I)
@@ -276,7 +277,15 @@ def _retry_after(headers: Mapping[str, str], fault: Fault) -> float | None:
     seconds = _positive(wish)
     if seconds is not None:
         return seconds
-    return _until(wish, headers.get("date")) if wish else fault.retry_after
+    if wish:
+        return _until(wish, headers.get("date"))
+    return _until_reset(headers) if fault.retry_after is None else fault.retry_after
+
+
+def _until_reset(headers: Mapping[str, str]) -> float | None:
+    """Where the server gives no wish, but tells that a limit is used up and when it is not any more."""
+    seconds = until_reset(headers, time.time())
+    return None if seconds is None or seconds > _LONGEST_RESET_SECONDS else seconds
 
 
 def _positive(text: str | None) -> float | None:
@@ -300,7 +309,6 @@ def _delay(details: Any) -> float | None:
     """Gemini's RetryInfo among the details."""
     for each in details if isinstance(details, list) else ():
         wish = each.get("retryDelay") if isinstance(each, Mapping) else None
-        found = _DURATION.findall(wish) if isinstance(wish, str) else []
-        if found:
-            return sum(float(amount) * _SECONDS[unit] for amount, unit in found)
+        if isinstance(wish, str) and (found := duration(wish)) is not None:
+            return found
     return None

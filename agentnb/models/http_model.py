@@ -19,14 +19,15 @@ from typing import Any, ClassVar, Generic, TypeVar
 from agentnb.core.messages import unique_ids
 from agentnb.core.model import ModelReply, ModelRequest, OnDelta
 from agentnb.core.tool import ToolSpec
-from agentnb.errors import ModelError
+from agentnb.errors import ModelError, SettingsError
 from agentnb.models.endpoint import Endpoint, key_header
 from agentnb.models.http_errors import WireError
 from agentnb.models.prices import price
 from agentnb.models.profiles import Profile
 from agentnb.models.recovered import NOTE, recover
+from agentnb.models.retry import Retry, Way, announce
 from agentnb.models.sent import Sent
-from agentnb.models.transport import LOCAL_TIMEOUTS, Reader, Retry, Timeouts, Transport, announce
+from agentnb.models.transport import LOCAL_TIMEOUTS, Reader, Timeouts, Transport
 from agentnb.settings import Secret
 
 A = TypeVar("A")
@@ -48,10 +49,11 @@ class HttpModel(ABC, Generic[A]):
         recover_calls: Take a reply that is nothing but a tool call written as text for that call.
         retry: How often and how long a failed call is tried again.
         timeouts: None: longer ones for a server on this machine.
+        concurrency: Calls in flight at once, over all models of an event loop with this server and key. None: no bound.
         origin: Whose messages go back to this model as they came. None: those of this name at this server.
 
     Raises:
-        SettingsError: The base URL or the key can't be used.
+        SettingsError: The base URL, the key or the bound can't be used.
     """
 
     dialect: ClassVar[str]
@@ -84,6 +86,7 @@ class HttpModel(ABC, Generic[A]):
         recover_calls: bool = True,
         retry: Retry | None = None,
         timeouts: Timeouts | None = None,
+        concurrency: int | None = None,
         origin: str | None = None,
     ) -> None:
         self.profile = profile or self.compatible
@@ -93,8 +96,10 @@ class HttpModel(ABC, Generic[A]):
         self.recover_calls = recover_calls
         sent = {**key_header(api_key, self.profile.key_header), **(headers or {})}
         endpoint = self._endpoint(base_url or self.home, sent)
-        local = self.profile.local or endpoint.is_local
-        self.transport = Transport(endpoint, retry or Retry(), timeouts or (LOCAL_TIMEOUTS if local else Timeouts()))
+        if concurrency is not None and concurrency < 1:
+            raise SettingsError(f"concurrency={concurrency!r}, expected 1 or more", remedy="Leave it out for no bound.")
+        times = timeouts or (LOCAL_TIMEOUTS if self.profile.local or endpoint.is_local else Timeouts())
+        self.transport = Transport(endpoint, retry or Retry(), times, concurrency)
         self.origin = origin or f"{self.dialect}:{self.name} at {endpoint.base}"
         self._form = self.profile.schema_form
         self._tools: tuple[tuple[ToolSpec, ...], bytes] = ((), b"")
@@ -109,8 +114,9 @@ class HttpModel(ABC, Generic[A]):
             ModelError: No try brought a usable reply; its `request` is what was sent.
         """
         began = self.transport.clock()
-        sent, answer, notes = await self._ask(request, on_delta)
-        return self._finished(partial(self._read, answer, request), sent, notes, began)
+        way = Way()
+        sent, answer = await self._ask(request, on_delta, way)
+        return self._finished(partial(self._read, answer, request), sent, way, began)
 
     @abstractmethod
     def sent(self, request: ModelRequest, streamed: bool = False) -> Sent:
@@ -139,13 +145,13 @@ class HttpModel(ABC, Generic[A]):
     def _parsed(self, answer: A) -> ModelReply:
         """What the answer holds: text, calls as they came, reasoning, finish, refusal, usage, raw, and the model."""
 
-    def _adapt(self, error: WireError, request: ModelRequest, notes: tuple[str, ...]) -> str | None:
+    def _adapt(self, error: WireError, request: ModelRequest, notes: Sequence[str]) -> str | None:
         """Leave out or rename what the server does not take; in words, or None when nothing can be changed.
 
         Args:
             error: What the server says.
             request: What was asked.
-            notes: What was changed before, and every wait.
+            notes: What happened before on the way to this reply.
         """
         return self._ask_for_simpler_form(error, request)
 
@@ -155,15 +161,15 @@ class HttpModel(ABC, Generic[A]):
         self,
         request: ModelRequest,
         on_delta: OnDelta | None,
-        notes: tuple[str, ...] = (),
+        way: Way,
         make: Callable[[ModelRequest, bool], Sent] | None = None,
-    ) -> tuple[Sent, A, tuple[str, ...]]:
-        """What was sent at last, its answer, and what happened on the way.
+    ) -> tuple[Sent, A]:
+        """What was sent at last, and its answer.
 
         Args:
             request: What is asked.
             on_delta: Told of the pieces.
-            notes: What happened before.
+            way: Gets the notes of what happened.
             make: Instead of `sent`.
         """
         make, streamed = make or self.sent, on_delta is not None
@@ -171,30 +177,29 @@ class HttpModel(ABC, Generic[A]):
         while True:
             sent = make(request, streamed)
             try:
-                answer, waits = await self._transport(streamed).call(sent.body(), readers, on_delta)
-                return sent, answer, (*notes, *waits)
+                return sent, await self._transport(streamed).call(sent.body(), readers, way, on_delta)
             except WireError as error:
                 outdated = error.kind == "bad_request" and make(request, streamed) != sent
-                change = LEARNED if outdated else self._adapt(error, request, notes)
+                change = LEARNED if outdated else self._adapt(error, request, way.notes)
                 if change is None:
-                    _complete(error, sent, notes)
+                    _complete(error, sent, way)
                     raise
-                notes = (*notes, *error.notes, change)
+                way.notes.append(change)
             except ModelError as error:
-                _complete(error, sent, notes)
+                _complete(error, sent, way)
                 raise
             if on_delta is not None:
                 announce(on_delta, change, readers.last.shown)
 
-    def _finished(self, read: Callable[[], ModelReply], sent: Sent, notes: tuple[str, ...], began: float) -> ModelReply:
+    def _finished(self, read: Callable[[], ModelReply], sent: Sent, way: Way, began: float) -> ModelReply:
         """The reply that was read, with what was sent for it and what happened on the way."""
         try:
             reply = read()
         except ModelError as error:
-            _complete(error, sent, notes)
+            _complete(error, sent, way)
             raise
-        seconds = self.transport.clock() - began
-        return replace(reply, request=sent, seconds=seconds, notes=(*notes, *reply.notes))
+        seconds = self.transport.clock() - began - way.waited
+        return replace(reply, request=sent, seconds=seconds, notes=(*way.notes, *reply.notes))
 
     # ── the request ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -256,7 +261,7 @@ class _Readers(Generic[A]):
         return self.last
 
 
-def _complete(error: ModelError, sent: Sent, notes: tuple[str, ...]) -> None:
+def _complete(error: ModelError, sent: Sent, way: Way) -> None:
     """Tell in the error what was sent and all that happened on the way."""
     error.request = sent
-    error.notes = (*notes, *error.notes)
+    error.notes = tuple(way.notes)

@@ -65,7 +65,7 @@ class OllamaModel(HttpModel[Body]):
     def _encode_tools(self, specs: Sequence[ToolSpec]) -> bytes:
         return encode_tools(specs, None)
 
-    def _adapt(self, error: WireError, request: ModelRequest, notes: tuple[str, ...]) -> str | None:
+    def _adapt(self, error: WireError, request: ModelRequest, notes: Sequence[str]) -> str | None:
         if error.kind == "not_found" and "model" in error.message:
             error.remedy = f"Fetch it first: ollama pull {self.model}"
         return super()._adapt(error, request, notes)

@@ -77,7 +77,7 @@ class ResponsesModel(HttpModel[Body]):
         described = {"type": "json_schema", "name": "reply", "schema": schema}
         return described if self.strict is None else {**described, "strict": self.strict}
 
-    def _adapt(self, error: WireError, request: ModelRequest, notes: tuple[str, ...]) -> str | None:
+    def _adapt(self, error: WireError, request: ModelRequest, notes: Sequence[str]) -> str | None:
         if not self._encoding.typed and error.names("type of 'item'", "output_text"):
             self._encoding = replace(self._encoding, typed=True)
             return "asked again with typed messages: the server takes no plain text of the assistant"

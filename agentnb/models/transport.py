@@ -1,7 +1,7 @@
 """One model call over HTTP: time-outs, retries and honest errors. The loop above knows nothing of the network.
 
-    Transport.call(body, new_reader, on_delta)
-        └─ one try ──▶ a client, one POST, its bytes into a Reader ──▶ what the Reader made of them
+    Transport.call(body, new_reader, way, on_delta)
+        └─ one try ──▶ (the gate) ──▶ a client, one POST, its bytes into a Reader ──▶ what the Reader made of them
            ├─ failed, and again may help: say so, wait, begin again with a fresh Reader
            └─ failed for good: ModelError with what had arrived
 
@@ -11,9 +11,10 @@ A Reader is one dialect's way to read an answer; it never sees the network.
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
@@ -24,12 +25,17 @@ from agentnb.core.model import Delta, OnDelta
 from agentnb.errors import ModelError
 from agentnb.models.clients import Client, clients
 from agentnb.models.endpoint import Endpoint
+from agentnb.models.gate import Gate
 from agentnb.models.http_errors import status_error
+from agentnb.models.rate_limits import until_reset
+from agentnb.models.retry import Retry, Way, announce, note
 from agentnb.text import mask, shorten
 
 T = TypeVar("T")
 Read = TypeVar("Read", covariant=True)
 _ERROR_BYTES = 65_536
+_BUSY = (503, 529)
+_WORTH_A_NOTE_SECONDS = 0.5
 _DRAIN_SECONDS = 0.25
 
 
@@ -62,37 +68,6 @@ class Reader(Protocol[Read]):
 
 
 @dataclass(frozen=True, slots=True)
-class Retry:
-    """How often and how long a failed call is tried again."""
-
-    attempts: int = 3
-    """Tries in all; 1 never tries again."""
-    longest_wait_seconds: float = 60.0
-    """A server that asks for a longer wait is not asked again."""
-    total_seconds: float = 300.0
-    """No try begins later than this after the first."""
-
-    def wait(self, error: ModelError, tries: int, spent: float, chance: float) -> float | None:
-        """Seconds to wait before another try; None when there is to be none.
-
-        Args:
-            error: How the last try failed.
-            tries: How many there were.
-            spent: Seconds since the first began.
-            chance: A random number from 0 to 1, so that many callers do not come back at once.
-        """
-        if not error.retryable or tries >= self.attempts:
-            return None
-        asked = error.retry_after
-        if asked is None:
-            wait = min(0.5 * 2 ** (tries - 1), 8.0, self.longest_wait_seconds) * (1 - 0.25 * chance)
-        else:
-            wait = asked + min(1.0, 0.25 * asked) * chance
-        too_long = asked is not None and asked > self.longest_wait_seconds
-        return None if too_long or spent + wait > self.total_seconds else wait
-
-
-@dataclass(frozen=True, slots=True)
 class Timeouts:
     """All in seconds."""
 
@@ -121,54 +96,108 @@ class Transport:
     endpoint: Endpoint
     retry: Retry = Retry()
     timeouts: Timeouts = Timeouts()
+    concurrency: int | None = None
+    """Calls in flight at once, over all models with this server and key; None: no bound."""
     sleep: Callable[[float], Awaitable[Any]] = asyncio.sleep
     clock: Callable[[], float] = time.monotonic
     chance: Callable[[], float] = random.random
 
     async def call(
-        self, body: bytes, new_reader: Callable[[], Reader[T]], on_delta: OnDelta | None = None
-    ) -> tuple[T, tuple[str, ...]]:
-        """What a Reader makes of the answer, and the notes of the retries on the way.
+        self, body: bytes, new_reader: Callable[[], Reader[T]], way: Way, on_delta: OnDelta | None = None
+    ) -> T:
+        """What a Reader makes of the answer.
 
         Args:
             body: JSON.
             new_reader: Makes the Reader of each try.
+            way: Gets the notes of the waits.
             on_delta: Told of each wait. When it is given, the body must have asked for a stream.
 
         Raises:
             ModelError: No try brought a reply; `partial` and `notes` tell what there was.
         """
-        began = self.clock()
-        notes: list[str] = []
+        tries, tell, told, began, ticket = 0, on_delta or _nobody, False, None, None
         while True:
-            reader = new_reader()
+            reader, tries, gate = new_reader(), tries + 1, self._gate()
+            if gate is None:
+                started = self.clock()
+            else:
+                ticket = gate.ticket() if ticket is None else ticket
+                started = await self._enter(gate, ticket, way, None if told else tell)
+            began = started if began is None else began
             try:
-                return await self._try(body, reader, on_delta is not None), tuple(notes)
+                return await self._try(body, reader, on_delta is not None, gate)
             except ModelError as error:
-                wait = self.retry.wait(error, len(notes) + 1, self.clock() - began, self.chance())
-                if wait is None:
-                    raise self._final(error, reader.partial, notes)  # noqa: B904  # it is the same error
-                notes.append(_note(error, wait))
-            if on_delta is not None:
-                announce(on_delta, notes[-1], reader.shown)
-            await self.sleep(wait)
+                failed = error
+            finally:
+                if gate is not None:
+                    gate.leave()
+            wait = self.retry.wait(failed, tries, self.clock() - began, self.chance())
+            told = self._slow_down(failed, tries, wait, started)
+            if wait is None:
+                raise self._final(failed, reader.partial, way, tries)
+            way.notes.append(note(failed, wait))
+            announce(tell, way.notes[-1], reader.shown)
+            if not told:  # else the gate has the wait of all
+                way.waited += wait
+                await self.sleep(wait)
 
-    def _final(self, error: ModelError, partial: str, notes: list[str]) -> ModelError:
+    def _final(self, error: ModelError, partial: str, way: Way, tries: int) -> ModelError:
         """The error that the caller gets, with what was tried."""
         error.partial = error.partial or partial
-        error.notes = tuple(notes)
+        error.notes = tuple(way.notes)
         longest = self.retry.longest_wait_seconds
         if error.retryable and error.retry_after is not None and error.retry_after > longest:
             error.remedy = (
                 f"The server asks to wait {error.retry_after:.0f} s, longer than the {longest:.0f} s allowed."
             )
-        elif notes:
-            error.message += f" (tried {len(notes) + 1} times)"
+        elif tries > 1:
+            error.message += f" (tried {tries} times)"
         return error
+
+    # ── the gate ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _gate(self) -> Gate | None:
+        """The gate of this server and key; None as long as no call needed one."""
+        gates = clients().gates
+        if self.concurrency is not None:
+            return gates.setdefault(self.endpoint.account, Gate())
+        return gates.get(self.endpoint.account) if gates else None
+
+    async def _enter(self, gate: Gate, ticket: int, way: Way, tell: OnDelta | None) -> float:
+        """Wait for the turn of this call, and say so; `tell` is None when that was said. Returns when it started."""
+        before = self.clock()
+        seconds = gate.delay(self.concurrency, before)
+        if tell is not None and seconds == math.inf:
+            tell(Delta("note", f"waiting for a free place: {gate.in_flight} calls to this server are in flight"))
+        elif tell is not None and seconds >= _WORTH_A_NOTE_SECONDS:
+            way.notes.append(f"waiting {seconds:.0f} s: rate limit (another call was told to wait)")
+            tell(Delta("note", way.notes[-1]))
+        started = await gate.enter(ticket, self.concurrency, self)
+        way.waited += started - before
+        return started
+
+    def _slow_down(self, error: ModelError, tries: int, wait: float | None, started: float) -> bool:
+        """Make all calls to this server with this key wait, where its answer means them all; whether it does."""
+        if error.kind != "rate_limit" and (error.retry_after is None or error.status not in _BUSY):
+            return False
+        seconds = self.retry.backoff(tries) if error.retry_after is None else error.retry_after
+        if not error.retryable or seconds > self.retry.longest_wait_seconds:
+            return False
+        gate = clients().gates.setdefault(self.endpoint.account, Gate())
+        gate.slow_down(seconds if wait is None else wait, started, self.clock())
+        return True
+
+    def _heed(self, gate: Gate, headers: Mapping[str, str]) -> None:
+        """An answer came: it may tell that it was the last for some time."""
+        gate.passed()
+        seconds = until_reset(headers, time.time())
+        if seconds is not None and seconds <= self.retry.longest_wait_seconds:
+            gate.pause(seconds, self.clock())
 
     # ── one try ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def _try(self, body: bytes, reader: Reader[T], streamed: bool) -> T:
+    async def _try(self, body: bytes, reader: Reader[T], streamed: bool, gate: Gate | None) -> T:
         own, origin = clients(), self.endpoint.url
         client = await own.take(origin)
         try:
@@ -185,6 +214,8 @@ class Transport:
                 raise self._lost(f"took longer than {self.timeouts.total:g} s", retryable=False) from None
             raise
         own.give_back(origin, client)
+        if gate is not None:
+            self._heed(gate, response.headers)
         return result
 
     async def _send(self, client: Client, body: bytes, streamed: bool) -> httpx.Response:
@@ -251,21 +282,10 @@ _TIMED_OUT: dict[type[httpx.HTTPError], str] = {
     httpx.ReadTimeout: "timed out: no answer came",
     httpx.WriteTimeout: "timed out while sending",
 }
-_REASONS = {"rate_limit": "rate limit", "connection": "connection failed", "reply": "unreadable answer"}
 
 
-def _note(error: ModelError, wait: float) -> str:
-    """Such as "waiting 12 s: rate limit"."""
-    seconds = f"{wait:.0f}" if wait >= 1 or not wait else f"{wait:.1f}"
-    reason = _REASONS.get(error.kind) or (f"server error {error.status}" if error.status else "server error")
-    return mask(f"waiting {seconds} s: {reason} ({shorten(error.message, 160)})")
-
-
-def announce(on_delta: OnDelta, note: str, shown: bool) -> None:
-    """Tell why a call begins again, and that what was shown of it is to be dropped."""
-    if shown:
-        on_delta(Delta("restart"))
-    on_delta(Delta("note", note))
+def _nobody(delta: Delta) -> None:
+    """Nobody waits for the pieces."""
 
 
 def _pieces(response: httpx.Response) -> Any:
