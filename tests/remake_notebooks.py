@@ -126,7 +126,10 @@ def tidy(notebook: NotebookNode) -> None:
     for cell in notebook.cells:
         cell.metadata = nbformat.from_dict({"tags": cell.metadata.tags} if cell.metadata.get("tags") else {})
         for output in cell.get("outputs", ()):
-            output.get("metadata", {}).pop("agentnb", None)
+            ours = output.get("metadata", {}).pop("agentnb", {})
+            if "run" in ours:
+                ours["run"].pop("seconds")
+                output.metadata["agentnb"] = {"run": ours["run"]}
 
 
 def read(path: Path) -> NotebookNode:

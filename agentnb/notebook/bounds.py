@@ -17,6 +17,9 @@ from unicodedata import combining
 from agentnb.text import clean, mask, plain
 
 RUN_BYTES = 200_000
+"""What the saved output of one cell may take in all."""
+RECORD_BYTES = 20_000
+"""What is kept of it for the run itself, in the metadata of the last output, from which `load` reads it again."""
 STEP_BYTES = 30_000
 LEAST_BYTES = 1_000
 """What a step gets even when the room of its run is used up: enough for its one line."""
@@ -41,6 +44,8 @@ class Budget:
     """Number of the first step that was shown; 0 when none was."""
     last: int = 0
     """Number of the newest step that was shown."""
+    kept: int = 0
+    """Bytes that the final block leaves for the record of the run."""
 
     @property
     def step(self) -> int:
@@ -50,7 +55,12 @@ class Budget:
 
     @property
     def final(self) -> int:
-        """The room of the final block: all that is left."""
+        """The room of the final block: all that is left, but for what is kept."""
+        return max(LEAST_BYTES, self.total - self.spent - self.kept)
+
+    @property
+    def record(self) -> int:
+        """The room of the record, when the final block has been spent: what is kept, and what was left over."""
         return max(LEAST_BYTES, self.total - self.spent)
 
     def spend(self, *texts: str, step: int = 0) -> None:

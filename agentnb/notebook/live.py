@@ -17,8 +17,9 @@ from typing import Any
 
 from agentnb.core.middleware import Event, StateMade, StepStarted, Streamed, ToolFinished, ToolStarted
 from agentnb.core.state import State
-from agentnb.notebook.bounds import shown
+from agentnb.notebook.bounds import RECORD_BYTES, shown
 from agentnb.notebook.render import SHOWN_STEPS, Block, Budget, final_block, step_block
+from agentnb.records.notebook_runs import run_record
 
 TICK_SECONDS = 0.15
 _TAIL = 3_000
@@ -33,7 +34,7 @@ class StepDisplays:
     def __init__(self, start: State, depth: str = "steps", name: str = "run") -> None:
         self.depth = depth
         self.name = name
-        self.budget = Budget()
+        self.budget = Budget(kept=RECORD_BYTES)
         self.shown = 0
         self.since = start.counters.steps - bool(start.open_calls)
 
@@ -49,7 +50,14 @@ class StepDisplays:
         if state.open_calls and self.depth == "steps":  # cut short, or waiting for a person
             self._show_step(state)
         if self.depth != "none":
-            publish(final_block(state, self.budget, self.shown, self.name, self.since))
+            self._show_end(state)
+
+    def _show_end(self, state: State) -> None:
+        """The last display carries the run itself in its metadata, so that `load` finds it in the saved notebook."""
+        block = final_block(state, self.budget, self.shown, self.name, self.since)
+        self.budget.spend(block.html, block.text)
+        block.metadata["agentnb"]["run"] = run_record(state, self.budget.record)
+        publish(block)
 
     def _show_step(self, state: State) -> None:
         step = state.step

@@ -27,7 +27,6 @@ from agentnb.records.runnable import LEFT_OUT
 from agentnb.records.state_json import Json, leave_out, spelled, state_from_json, state_to_json
 from agentnb.text import bound
 
-RECORD_BYTES = 60_000
 _LONG = (4_000, 1_000, 300)
 _LINE_BYTES = 30
 _LEAST_LINE = 80
@@ -37,7 +36,7 @@ _NOT_KEPT = ("seconds", "tool_seconds", "model_seconds", "traceback", "error")
 # ── into a notebook ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def run_record(state: State, room: int = RECORD_BYTES) -> Json:
+def run_record(state: State, room: int) -> Json:
     """The run as JSON for the metadata of an output.
 
     Args:
@@ -126,17 +125,19 @@ def _shortened(value: Any, longest: int) -> Any:
 def _newest(state: State, room: int) -> tuple[list[str], list[State]]:
     """As many of the newest States as have room, after a first one that stands for all before them."""
     kept: deque[tuple[str, State]] = deque()
-    each = state
-    room -= _cost(next(_told([_stands_for(state)], _LONG[-1], False)))
-    while each.parent is not None:
-        line = next(_told([each], _LONG[-1], False))
+    while state.parent is not None:
+        line = _shortest(state)
         room -= _cost(line)
-        if room < 0:
+        if room < _cost(_shortest(_stands_for(state.parent))):
             break
-        kept.appendleft((line, each))
-        each = each.parent
-    first = _stands_for(each)
-    return [next(_told([first], _LONG[-1], False)), *(line for line, _ in kept)], [first, *(s for _, s in kept)]
+        kept.appendleft((line, state))
+        state = state.parent
+    first = _stands_for(state)
+    return [_shortest(first), *(line for line, _ in kept)], [first, *(each for _, each in kept)]
+
+
+def _shortest(state: State) -> str:
+    return next(_told([state], _LONG[-1], False))
 
 
 def _stands_for(state: State) -> State:
@@ -182,7 +183,8 @@ def _cells(path: Path) -> list[Any]:
 
 def _records(cell: Any) -> Iterator[Any]:
     """The records in the outputs of a cell."""
-    for output in cell.get("outputs", ()) if isinstance(cell, dict) else ():
+    outputs = cell.get("outputs") if isinstance(cell, dict) else None
+    for output in outputs if isinstance(outputs, list) else ():
         metadata = output.get("metadata") if isinstance(output, dict) else None
         ours = metadata.get("agentnb") if isinstance(metadata, dict) else None
         if isinstance(ours, dict) and "run" in ours:
