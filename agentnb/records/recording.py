@@ -28,7 +28,7 @@ from typing import Any, Self
 
 from agentnb import settings
 from agentnb.core.model import Model, ModelReply, ModelRequest, Next, OnDelta, ask, doors
-from agentnb.errors import RecordingError, SettingsError, UsageError
+from agentnb.errors import AgentnbError, RecordingError, SettingsError, UsageError
 from agentnb.records.canonical import tidy
 from agentnb.records.misses import changed_tools, first_difference, nearest
 from agentnb.records.recording_file import Asked, Entry, RecordingFile
@@ -142,9 +142,10 @@ class Recording:
         except BaseException as error:
             self._failed = True
             self._taken[asked, name].discard(number)
-            earlier = self._earlier(asked, name, number) if isinstance(error, SettingsError) else None
-            if earlier is None:
+            if not isinstance(error, SettingsError):
                 raise
+            if (earlier := self._earlier(asked, name, number)) is None:
+                raise self._miss(asked, name, number, versions, error) from error
             reply = self._replay(earlier, model, request, on_delta)
             return replace(reply, notes=(*reply.notes, AGAIN))
         return reply
@@ -214,16 +215,19 @@ class Recording:
             return False
         return any((name, entry.model) in self._rewritten for name in file.conversations.path(entry.asked.history))
 
-    def _miss(self, asked: Asked, name: str, number: int, versions: dict[str, str]) -> RecordingError:
+    def _miss(
+        self, asked: Asked, name: str, number: int, versions: dict[str, str], unasked: SettingsError | None = None
+    ) -> AgentnbError:
+        """Why no reply is recorded, in words; `unasked` tells why no model could be asked instead."""
         assert self._file is not None
         entry = nearest(self._file, asked, name)
         if entry is None:
-            return RecordingError(f"{self.path} holds nothing yet", remedy=_RECORD_FIRST)
+            return unasked or RecordingError(f"{self.path} holds nothing yet", remedy=_RECORD_FIRST)
         told = [first_difference(self._file, entry, asked, name, number), *changed_tools(entry.versions, versions)]
-        return RecordingError(
-            f"{self.path} holds no reply to this request. The nearest is on line {entry.line}; {'; '.join(told)}",
-            remedy='Record it with mode="auto", or ask what was recorded.',
-        )
+        what = f"{self.path} holds no reply to this request. The nearest is on line {entry.line}; {'; '.join(told)}"
+        if unasked is None:
+            return RecordingError(what, remedy='Record it with mode="auto", or ask what was recorded.')
+        return RecordingError(f"{what}. No model could be asked: {unasked.message}", remedy=unasked.remedy)
 
 
 _RECORD_FIRST = 'Run once with mode="auto" and a model, which records it.'

@@ -60,12 +60,12 @@ def _rest(call: Mapping[str, str]) -> dict[str, str]:
 
 
 def same_reply(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether two saved replies say the same: the time they took, ids and signatures do not count."""
+    """Whether two saved replies say the same: times, ids, signatures and the server's address do not count."""
     return _essence(one) == _essence(other)
 
 
 def _essence(saved: Mapping[str, Any]) -> str:
-    said = {name: value for name, value in saved.items() if name != "seconds"}
+    said = {name: value for name, value in saved.items() if name not in ("seconds", "origin")}
     text = encode({**said, "raw": _without_opaque(said.get("raw"))})
     for number, call in enumerate(saved.get("calls", ()), 1):
         if call.get("id"):

@@ -506,22 +506,24 @@ def test_forks_and_several_calls_replay(tmp_path):
 
 
 def test_without_a_model_a_request_asked_again_gets_its_recorded_reply(tmp_path: Any) -> None:
-    """A reader without key or weights can run a cell twice; the reply says that it came again."""
+    """A reader without key or weights can run a cell twice and is told so; a changed cell is told what differs, too."""
 
     class Unset:
         name = ""
 
         async def reply(self, request: ModelRequest, on_delta: Any = None) -> ModelReply:
-            raise SettingsError("there is no model to ask")
+            raise SettingsError("there is no model to ask", remedy="Set a key.")
 
     path = tmp_path / "lesson.jsonl"
     with recording(path):
         asyncio.run(ask(ScriptedModel(["4"]), asking("2+2?")))
     with recording(path):
         replies = [asyncio.run(ask(Unset(), asking("2+2?"))) for _ in range(2)]
-        with pytest.raises(SettingsError):
+        with pytest.raises(RecordingError) as caught:
             asyncio.run(ask(Unset(), asking("3+3?")))
 
+    assert "was '2+2?', is '3+3?'" in str(caught.value)
+    assert "No model could be asked: there is no model to ask. Set a key." in str(caught.value)
     assert [reply.text for reply in replies] == ["4", "4"]
     assert [reply.notes for reply in replies] == [(), (AGAIN,)]
 
