@@ -5,10 +5,11 @@
         ...
         server.requests[0].json()
 
-It speaks chat completions, OpenAI Responses and Anthropic Messages; the path of a request decides which. The script has
-the entries of ScriptedModel: a str, a dict, a ModelReply, an exception, a function of the request; and `Raw`, for an
-answer byte by byte: another status, damage, delays, a connection that breaks. One answer a request, in order of
-arrival, whole or streamed as the request asks. It listens on 127.0.0.1 alone, in a thread of its own.
+It speaks chat completions, OpenAI Responses, Anthropic Messages, Gemini's own API and Ollama's own; the path of a
+request decides which. The script has the entries of ScriptedModel: a str, a dict, a ModelReply, an exception, a
+function of the request; and `Raw`, for an answer byte by byte: another status, damage, delays, a connection that
+breaks. One answer a request, in order of arrival, whole or streamed as the request asks. It listens on 127.0.0.1
+alone, in a thread of its own.
 """
 
 from __future__ import annotations
@@ -23,19 +24,34 @@ from typing import Any
 
 from agentnb.core.model import ModelRequest
 from agentnb.errors import ModelError
-from agentnb.models import server_anthropic, server_chat, server_responses
+from agentnb.models import server_anthropic, server_chat, server_gemini, server_ollama, server_responses
 from agentnb.models.scripted import read_answer
 from agentnb.models.server_dialect import CREATED, Dialect, answer_of
 from agentnb.models.server_http import HEAD_BYTES, Raw, receive, send
 
 __all__ = ["Raw", "Received", "ScriptedServer"]
 
-_DIALECTS: dict[str, Dialect] = {
-    "/chat/completions": server_chat,
-    "/responses": server_responses,
-    "/messages": server_anthropic,
+
+@dataclass(frozen=True, slots=True)
+class _Served:
+    """One kind of path."""
+
+    dialect: Dialect
+    streams: bool = False
+    """Whether an answer is streamed when the request does not say."""
+    stream_type: str = "text/event-stream"
+
+
+_CHAT = _Served(server_chat)
+_SERVED: dict[str, _Served] = {
+    "/chat/completions": _CHAT,
+    "/responses": _Served(server_responses),
+    "/messages": _Served(server_anthropic),
+    ":generateContent": _Served(server_gemini),
+    ":streamGenerateContent": _Served(server_gemini, streams=True),
+    "/api/chat": _Served(server_ollama, streams=True, stream_type="application/x-ndjson"),
 }
-"""How a path ends to who speaks there."""
+"""How a path ends to what is served there."""
 _MODELS = Raw(
     {"object": "list", "data": [{"id": "scripted", "object": "model", "created": CREATED, "owned_by": "agentnb"}]}
 )
@@ -68,17 +84,17 @@ class Received:
     @property
     def messages(self) -> list[dict[str, Any]]:
         """The messages in it, in chat-completions form, whatever its dialect."""
-        return (_dialect(self.path) or server_chat).messages(self.json())
+        return (_served(self.path) or _CHAT).dialect.messages(self.json())
 
     @property
     def tools(self) -> list[dict[str, Any]]:
         """The tools in it, in chat-completions form, whatever its dialect."""
-        return (_dialect(self.path) or server_chat).tools(self.json())
+        return (_served(self.path) or _CHAT).dialect.tools(self.json())
 
 
-def _dialect(path: str) -> Dialect | None:
+def _served(path: str) -> _Served | None:
     plain = path.partition("?")[0]
-    return next((dialect for end, dialect in _DIALECTS.items() if plain.endswith(end)), None)
+    return next((served for end, served in _SERVED.items() if plain.endswith(end)), None)
 
 
 class ScriptedServer:
@@ -107,7 +123,7 @@ class ScriptedServer:
 
     @property
     def url(self) -> str:
-        """The base URL for a client; the official client of Anthropic wants it without the /v1."""
+        """The base URL for a client; the official client of Anthropic wants it without the /v1, as Ollama's does."""
         return f"http://127.0.0.1:{self.port}/v1"
 
     def start(self) -> ScriptedServer:
@@ -166,7 +182,7 @@ class ScriptedServer:
         """Send one answer; whether the connection goes on."""
         if received.method == "GET" and received.path.partition("?")[0].endswith("/models"):
             answer = _MODELS
-        elif received.method != "POST" or _dialect(received.path) is None:
+        elif received.method != "POST" or _served(received.path) is None:
             answer = Raw({"error": {"message": f"there is nothing at {received.path}", "code": 404}}, 404)
         else:
             answer = await self._answer(received)
@@ -177,7 +193,8 @@ class ScriptedServer:
         number = len(self.requests)
         self.requests.append(received)
         self.arrived.set()
-        dialect = _dialect(received.path) or server_chat
+        served = _served(received.path) or _CHAT
+        dialect = served.dialect
         try:
             entry = await self._entry(received, number)
             if isinstance(entry, Raw):
@@ -186,9 +203,9 @@ class ScriptedServer:
         except Exception as error:  # whatever a script raises is what the server answers
             return _failure(error, dialect)
         answer = answer_of(reply, number, received.json(), len(received.body))
-        if not answer.body.get("stream"):
+        if not answer.body.get("stream", served.streams):
             return Raw(dialect.whole(answer))
-        headers = {"content-type": "text/event-stream"}
+        headers = {"content-type": served.stream_type}
         return Raw(pieces=dialect.frames(answer), headers=headers, gap_seconds=self.gap_seconds)
 
     async def _entry(self, received: Received, number: int) -> Any:

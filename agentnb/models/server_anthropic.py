@@ -7,7 +7,18 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from agentnb.core.messages import Usage
-from agentnb.models.server_dialect import MODEL, Answer, Json, chat_call, chat_tool, dicts, frame, pieces, text_of
+from agentnb.models.server_dialect import (
+    MODEL,
+    Answer,
+    Json,
+    arguments_of,
+    chat_call,
+    chat_tool,
+    dicts,
+    frame,
+    pieces,
+    text_of,
+)
 
 _SIGNATURE = "c2NyaXB0ZWQ="
 _STOPS = {"tool_calls": "tool_use", "length": "max_tokens", "content_filter": "refusal", "refusal": "refusal"}
@@ -88,16 +99,9 @@ def _blocks(answer: Answer) -> list[Json]:
     if reply.text and not answer.refusal:
         blocks.append({"type": "text", "text": reply.text, "citations": None})
     blocks += [
-        {"type": "tool_use", "id": call.id, "name": call.name, "input": _input(call.arguments)} for call in answer.calls
+        {"type": "tool_use", "id": call.id, "name": call.name, "input": arguments_of(call)} for call in answer.calls
     ]
     return blocks
-
-
-def _input(arguments: str) -> Any:
-    try:
-        return json.loads(arguments or "{}")
-    except (ValueError, RecursionError):
-        return arguments
 
 
 def _end(answer: Answer) -> Json:

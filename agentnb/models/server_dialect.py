@@ -1,11 +1,12 @@
 """What the scripted server asks of a dialect, and what the dialects share.
 
-A dialect is a module: it reads a request into chat-completions form, and writes an Answer whole, as events or as an
-error. `server_chat`, `server_responses` and `server_anthropic` are the three.
+A dialect is a module: it reads a request into chat-completions form, and writes an Answer whole, as a stream or as an
+error. `server_chat`, `server_responses`, `server_anthropic`, `server_gemini` and `server_ollama` are the five.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -60,7 +61,7 @@ class Dialect(Protocol):
         ...
 
     def frames(self, answer: Answer) -> list[bytes]:
-        """The answer as an event stream."""
+        """The answer as a stream."""
         ...
 
     def failure(self, message: str, kind: str, status: int) -> Json:
@@ -87,6 +88,14 @@ def pieces(text: str) -> list[str]:
 def frame(data: Mapping[str, Any], name: str = "") -> bytes:
     """One event of an event stream."""
     return (f"event: {name}\n" if name else "").encode() + b"data: " + encode(data) + b"\n\n"
+
+
+def arguments_of(call: ToolCall) -> Any:
+    """The arguments as a value; those that are no JSON as the text that they are."""
+    try:
+        return json.loads(call.arguments or "{}")
+    except (ValueError, RecursionError):
+        return call.arguments
 
 
 def text_of(content: Any) -> str:
