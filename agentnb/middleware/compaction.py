@@ -21,6 +21,7 @@ from agentnb.core.model import Model, ModelReply, ModelRequest, Next, Prompt, as
 from agentnb.core.state import Counters, State
 from agentnb.errors import AgentnbError, ModelError, SettingsError
 from agentnb.middleware import shortening
+from agentnb.middleware.shortening import Round
 from agentnb.middleware.window import listed_window
 from agentnb.models.named import to_model
 from agentnb.text import bound, mask, shorten
@@ -73,12 +74,12 @@ class Compaction(Middleware):
         window = self.window or listed_window(model)
         if window is None or size < self.high * window:
             return state
-        made = await self._shorter(state.prompt.items[: state.end], self.low * window / size, size)
-        if made is None or made.share > _WORTH_IT:
+        made = await self._shorter(state.prompt.items[: state.end], self.low * window / size, _WORTH_IT)
+        if made is None:
             return state
-        _note.set(made.note)
+        _note.set(made.note(size))
         counters = state.counters if made.reply is None else _with(state.counters, made.reply)
-        return replace(state.compacted(made.messages), counters=counters, detail=made.note)
+        return replace(state.compacted(made.messages), counters=counters, detail=made.note(size))
 
     async def model(self, request: ModelRequest, next: Next) -> ModelReply:
         """The call; when the prompt is refused as too long, once more with a shorter one."""
@@ -97,38 +98,39 @@ class Compaction(Middleware):
     async def _again(self, request: ModelRequest, made: _Shorter, next: Next) -> ModelReply:
         reply = await next(replace(request, prompt=Prompt(made.messages), end=len(made.messages)))
         self._overflows.append((request.prompt, request.end, made.messages))
-        notes = (f"the prompt was too long: {made.note}", *reply.notes)
+        size = shortening.tokens(request.prompt.items[: request.end])
+        notes = (f"the prompt was too long: {made.note(size)}", *reply.notes)
         if made.reply is None:
             return replace(reply, notes=notes)
         both = _with(_with(Counters(), reply), made.reply)
         return replace(reply, usage=both.usage, cost=both.cost, notes=notes)
 
-    async def _shorter(self, messages: Sequence[Message], share: float, size: int | None = None) -> _Shorter | None:
-        """These messages in about `share` of their tokens; None when there is nothing to leave out."""
-        parts = shortening.rounds(messages)
-        estimate = shortening.tokens(messages)
+    async def _shorter(self, messages: Sequence[Message], share: float, most: float = 1.0) -> _Shorter | None:
+        """These messages in about `share` of their tokens; None when more than `most` of them would be left."""
+        parts, estimate = shortening.rounds(messages), max(1, shortening.tokens(messages))
         older, recent = shortening.split(parts, self.keep)
-        smaller = [parts[0], *shortening.cleared(older), *recent]
-        reply, problem = None, ""
-        what = f"cleared {_changed(older, smaller[1:])} old results"
-        if shortening.tokens(shortening.flat(smaller)) > share * estimate:
-            older, recent = shortening.split(parts, shortening.fitting(parts, self.keep, share * estimate))
-            if left_out := sum(map(shortening.is_round, older)):
-                summary, reply, problem = await self._summary(parts[0][0], older)
-                smaller = shortening.summarised(parts, older, recent, summary)
-                what = f"compacted {left_out} rounds"
-        made = shortening.flat(smaller)
-        left = shortening.tokens(made) / max(1, estimate)
-        if left >= 1:
-            return None
-        now = size or estimate
-        told = f"{what}: about {now:,} → {int(now * left):,} tokens{problem}"
-        return _Shorter(made, left, told, reply)
+        smaller = shortening.cleared(older)
+        made = _Shorter(
+            shortening.flat([parts[0], *smaller, *recent]), f"cleared {_changed(older, smaller)} old results"
+        )
+        if shortening.tokens(made.messages) > share * estimate:
+            made = await self._summarised(parts, share * estimate, (1 - most) * estimate) or made
+        left = shortening.tokens(made.messages) / estimate
+        return replace(made, share=left) if left < 1 and left <= most else None
 
-    async def _summary(self, goal: Message, older: Sequence[shortening.Round]) -> tuple[str, ModelReply | None, str]:
+    async def _summarised(self, parts: Sequence[Round], room: float, least: float) -> _Shorter | None:
+        """The newest rounds that fit into `room` tokens and a summary of the rest; None when it saves under `least`."""
+        older, recent = shortening.split(parts, shortening.fitting(parts, self.keep, room))
+        if not any(map(shortening.is_round, older)) or shortening.saving(older) <= least:
+            return None
+        summary, reply, problem = await self._summary(parts[0][0], older)
+        made = shortening.flat(shortening.summarised(parts, older, recent, summary))
+        return _Shorter(made, f"compacted {sum(map(shortening.is_round, older))} rounds", problem, reply)
+
+    async def _summary(self, goal: Message, older: Sequence[Round]) -> tuple[str, ModelReply | None, str]:
         """A summary of these rounds; with the reply that brought it, or with why the model wrote none."""
         if self.summariser is None:
-            return shortening.extract(older), None, ""
+            return "", None, ""
         text = bound(shortening.transcript(older, 2_000), 4 * (self.window or 16_000))
         prompt = Prompt([user(f"{TASK}\n\nThe task:\n{goal.content}\n\nThe work:\n{text}")])
         try:
@@ -136,8 +138,8 @@ class Compaction(Middleware):
         except Exception as error:
             if isinstance(error, AgentnbError) and not isinstance(error, ModelError):
                 raise  # a setting or a recording makes the run impossible
-            return shortening.extract(older), None, f", the summary failed ({mask(shorten(str(error)))})"
-        return reply.text.strip() or shortening.extract(older), reply, ""
+            return "", None, f", the summary failed ({mask(shorten(str(error)))})"
+        return reply.text.strip(), reply, ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,11 +147,16 @@ class _Shorter:
     """What a compaction made."""
 
     messages: tuple[Message, ...]
-    share: float
-    """Of the estimated tokens, how many are left."""
-    note: str
-    reply: ModelReply | None
+    what: str
+    problem: str = ""
+    reply: ModelReply | None = None
     """The model call that wrote the summary."""
+    share: float = 1.0
+    """Of the estimated tokens, how many are left."""
+
+    def note(self, size: int) -> str:
+        """What was done to a prompt of so many tokens, in words."""
+        return f"{self.what}: about {size:,} → {int(size * self.share):,} tokens{self.problem}"
 
 
 def prompt_size(state: State) -> tuple[int, str]:
@@ -167,7 +174,7 @@ def prompt_size(state: State) -> tuple[int, str]:
     return reply.usage.input + shortening.tokens(state.prompt.items[asked.end : state.end]), reply.model
 
 
-def _changed(before: Sequence[shortening.Round], after: Sequence[shortening.Round]) -> int:
+def _changed(before: Sequence[Round], after: Sequence[Round]) -> int:
     pairs = zip(shortening.flat(before), shortening.flat(after), strict=False)
     return sum(one is not other for one, other in pairs)
 

@@ -21,7 +21,9 @@ SUMMARY = "Summary of the earlier part of this conversation, whose messages are 
 CLEARED = "[Cleared to save room; call again if it is needed. It began: "
 _WORTH_CLEARING = 200
 _PER_MESSAGE = 4
-_MOST_CHARACTERS = 2_000
+_MOST_TOKENS = 1_000
+_HEAD_TOKENS = 50
+"""Of a summary, besides its text: what says that it is one, and that it was cut."""
 
 
 def tokens(messages: Iterable[Message]) -> int:
@@ -65,9 +67,23 @@ def cleared(parts: Sequence[Round]) -> tuple[Round, ...]:
 
 
 def summarised(parts: Sequence[Round], older: Sequence[Round], recent: Sequence[Round], summary: str) -> list[Round]:
-    """The goal, what the person said since, the summary in place of the older rounds, the recent rounds."""
+    """The goal, what the person said since, the summary in place of the older rounds, the recent rounds.
+
+    Args:
+        summary: "" takes the calls and how each result began.
+    """
     said = [part for part in older if part[0].role == "user" and not is_summary(part[0])]
-    return [parts[0], *said, (user(SUMMARY + summary),), *recent]
+    text = _within(summary or transcript(older, 120), min(_MOST_TOKENS, _left_out(older) // 2))
+    return [parts[0], *said, (user(SUMMARY + text),), *recent]
+
+
+def saving(older: Sequence[Round]) -> int:
+    """About how many tokens a summary of these rounds saves at least; it has at most half of them."""
+    return _left_out(older) // 2 - _HEAD_TOKENS
+
+
+def _left_out(older: Sequence[Round]) -> int:
+    return tokens(message for part in older for message in part if message.role != "user" or is_summary(message))
 
 
 def is_round(part: Round) -> bool:
@@ -83,11 +99,6 @@ def is_summary(message: Message) -> bool:
 def transcript(older: Iterable[Round], longest: int) -> str:
     """Rounds and earlier summaries as text, one line a call; a text of more than `longest` characters is cut."""
     return "\n".join(line for part in older for line in _lines(part, longest))
-
-
-def extract(older: Iterable[Round]) -> str:
-    """A summary without a model: what was called, and how each result began."""
-    return bound(transcript(older, 120), _MOST_CHARACTERS)
 
 
 def _lines(part: Round, longest: int) -> list[str]:
@@ -116,6 +127,11 @@ def _texts(message: Message) -> Iterable[str]:
         for call in message.calls:
             yield call.name
             yield call.arguments
+
+
+def _within(text: str, most: int) -> str:
+    size = _text_tokens(text)
+    return text if size <= most else bound(text, int(len(text) * most / size))
 
 
 def _text_tokens(text: str) -> float:
