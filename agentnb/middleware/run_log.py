@@ -104,7 +104,13 @@ def _lines(state: State) -> Iterator[Line]:
     elif state.kind == "act":
         result = state.results[-1]
         about = {"tool": _short(result.name), "call": _short(result.call_id), "status": result.status}
-        yield {"event": "tool", "step": step, **about, "seconds": result.seconds, "result": _short(result.content)}
+        yield {
+            "event": "tool",
+            "step": step,
+            **about,
+            "seconds": round(result.seconds, 6),
+            "result": _short(result.content),
+        }
     elif state.kind == "say":
         yield {"event": "said", "step": step, "text": _short(state.added[-1].content or "")}
     if state.finished:
