@@ -84,11 +84,12 @@ class TerminalLine:
         print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 
-def _on_terminal() -> Display | None:
+def on_terminal() -> Display | None:
+    """A line where stderr is a terminal; None elsewhere."""
     return TerminalLine() if sys.stderr is not None and sys.stderr.isatty() else None
 
 
-display: Callable[[], Display | None] = _on_terminal
+display: Callable[[], Display | None] = on_terminal
 """Makes the display of the next batch; None shows nothing. The notebook layer puts its own here."""
 
 

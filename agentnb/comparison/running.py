@@ -57,7 +57,7 @@ class Running:
         executor: Any,
     ) -> None:
         self.plan, self.store, self.spending, self.meter = plan, store, spending, meter
-        self.first = first
+        self.first = checked_first(first)
         self.retried = retried_outcomes(retry)
         self.lanes = checked_lanes(concurrency)
         self.elsewhere = None if executor is None else Elsewhere(executor, plan.scorer)
@@ -223,6 +223,17 @@ def retried_outcomes(retry: Any) -> frozenset[Outcome]:
         raise UsageError(
             f"retry={retry!r} is not known", layer="comparison", remedy=f'Use "failed", or some of {known}.'
         ) from None
+
+
+def checked_first(first: int | None) -> int | None:
+    """How many tasks are samples.
+
+    Raises:
+        UsageError: It is no whole number from 1.
+    """
+    if first is not None and (not isinstance(first, int) or isinstance(first, bool) or first < 1):
+        raise UsageError(f"first={first!r}, expected a whole number from 1", layer="comparison", remedy="Or None.")
+    return first
 
 
 def checked_lanes(concurrency: int | Mapping[str, int]) -> dict[str, int]:

@@ -6,7 +6,9 @@ from itertools import product
 from typing import Any
 
 from agentnb import errors, settings
+from agentnb.comparison import progress
 from agentnb.notebook.cells import AWAITED, await_agent_cells
+from agentnb.notebook.compare_cell import displays_for
 from agentnb.notebook.magics import AgentMagics
 
 
@@ -15,6 +17,7 @@ def load(shell: Any) -> None:
     if any(getattr(each, "__name__", "") == await_agent_cells.__name__ for each in shell.input_transformers_post):
         return
     errors.show_traceback = settings.debug
+    progress.display = displays_for(shell)
     shell.register_magics(AgentMagics(shell))
     shell.input_transformers_post.append(await_agent_cells)
 
@@ -24,5 +27,5 @@ def unload(shell: Any) -> None:
     shell.input_transformers_post[:] = [
         each for each in shell.input_transformers_post if getattr(each, "__name__", "") != await_agent_cells.__name__
     ]
-    for kind, name in (*product(("line", "cell"), ("agent", AWAITED)), ("cell", "tool")):
+    for kind, name in (*product(("line", "cell"), ("agent", AWAITED)), ("cell", "tool"), ("cell", "compare")):
         shell.magics_manager.magics[kind].pop(name, None)

@@ -17,6 +17,7 @@ from agentnb.core.state import State
 from agentnb.errors import UsageError
 from agentnb.notebook import commands
 from agentnb.notebook.cells import AWAITED
+from agentnb.notebook.compare_cell import compare_options, run_compare
 from agentnb.notebook.follow import CellRun
 from agentnb.notebook.names import run_named
 from agentnb.notebook.options import assemble, parse, without_markers
@@ -70,6 +71,12 @@ class AgentMagics(Magics):  # type: ignore[misc]
     def tool(self, line: str, cell: str) -> None:
         """Define tools: each function of this cell becomes one. Run the cell again to change them."""
         define_tools(self.shell, line, cell)
+
+    @compare_options
+    @cell_magic("compare")
+    def compare(self, line: str, cell: str) -> None:
+        """Run several models, planners, prompts or temperatures on the tasks in this cell, and compare them."""
+        run_compare(self, type(self).compare, line, cell)
 
     def _run_of(self, line: str, cell: str) -> CellRun:
         options = parse(type(self).agent, line)

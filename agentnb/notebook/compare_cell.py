@@ -1,0 +1,201 @@
+"""`%%compare`: the body is the task list, the line says what is compared; the result shows itself below.
+
+    %%compare -m openai:gpt-5-mini,local -r 3 --folder runs/sums -o result
+    {"id": "sum", "goal": "What is 2 + 2?", "expected": 4}
+
+The body is JSON Lines, CSV with a head line, or one goal a line. `run_compare` does what `compare(...)` does.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from IPython.core.error import UsageError as IPythonUsageError
+from IPython.core.magic_arguments import argument, magic_arguments
+
+from agentnb.agent import Agent
+from agentnb.comparison.progress import Display, Progress, on_terminal
+from agentnb.core.limits import Limits
+from agentnb.errors import AgentInterrupted, UsageError
+from agentnb.notebook.follow import front_end_is_live
+from agentnb.notebook.names import chosen_tools, text_of
+from agentnb.notebook.options import split, without_markers
+
+if TYPE_CHECKING:
+    from agentnb.notebook.magics import AgentMagics
+
+_OPTIONS: tuple[tuple[tuple[str, ...], str], ...] = (
+    (("-m", "--models"), "names with commas between, or variables that hold models"),
+    (("-r", "--repeats"), "how often each does each task; once when not given"),
+    (("-c", "--concurrency"), "runs at once; 3 when not given"),
+    (("-o", "--out"), "the variable that holds the result"),
+    (("-t", "--tools"), 'names with commas between, or "none"; all tools of the notebook when not given'),
+    (("--folder",), "where results go and are found again"),
+    (("--planners",), '"tools,json", or variables that hold planners'),
+    (("--system-prompts",), "variables that hold one each, with commas between"),
+    (("--temperatures",), "numbers with commas between"),
+    (("--variants",), "a variable that holds agents or changes, instead"),
+    (("--agent",), "a variable that holds an Agent, of which all variants are made"),
+    (("--system-prompt",), "for all: a text, or a variable that holds one"),
+    (("--steps",), "for all: at most so many model calls in a run"),
+    (("--scorer",), "a name such as number, or a variable that holds a scorer"),
+    (("--first",), "so many tasks are run as samples, with an estimate for the rest"),
+    (("--retry",), '"failed", or outcomes with commas between, are run once more'),
+    (("--max-cost",), "no run is started that would take the cell beyond so many US dollars"),
+    (("--max-tokens",), "the same for tokens"),
+    (("--seed",), "of the order in which tasks are run"),
+)
+
+
+def compare_options(function: Any) -> Any:
+    """The magic with its options, for `%%compare?` and for `run_compare`."""
+    for flags, words in reversed(_OPTIONS):
+        function = argument(*flags, help=words)(function)
+    return magic_arguments()(function)
+
+
+def run_compare(magics: AgentMagics, magic: Any, line: str, cell: str) -> None:
+    """Compare, show the result, and keep it in the variable that `-o` names, also when it was interrupted.
+
+    Args:
+        magics: Holds the notebook's default model.
+        magic: The method that carries the options.
+        line: The options.
+        cell: The tasks.
+
+    Raises:
+        UsageError: An option or a task can't be used; nothing was started.
+        AgentInterrupted: A person interrupted; what is finished is kept.
+    """
+    from IPython.display import display
+
+    from agentnb.comparison.compare import compare
+    from agentnb.comparison.tasks import tasks_from_text
+
+    try:
+        options = magic.parser.parse_args(split(line))
+    except IPythonUsageError as error:
+        raise UsageError(f"%%compare: {error}", remedy="%%compare? shows every option.") from None
+    if options.out and not options.out.isidentifier():
+        raise UsageError(f"--out {options.out!r} can't be a variable", remedy="Use a name such as result.")
+    space = magics.shell.user_ns
+    given = _arguments(options, magics.model, space)
+    tasks = tasks_from_text(without_markers(cell))
+    try:
+        result = compare(tasks=tasks, **given)
+    except AgentInterrupted as error:
+        _keep(space, options.out, error.state)
+        raise
+    _keep(space, options.out, result)
+    display(result)
+
+
+def _keep(space: dict[str, Any], name: str | None, result: Any) -> None:
+    if name:
+        space[name] = result
+
+
+def _arguments(options: Any, model: Any, space: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of `compare` that the options stand for."""
+    given: dict[str, Any] = {"folder": options.folder, "scorer": _named(options.scorer, space)}
+    for name in ("models", "planners", "system_prompts"):
+        words = getattr(options, name)
+        given[name] = None if words is None else {word: _named(word, space) for word in _words(words)}
+    if options.temperatures is not None:
+        numbers = [_number(word, "--temperatures", float) for word in _words(options.temperatures)]
+        given["parameter_sets"] = [{"temperature": number} for number in numbers]
+    given["retry"] = options.retry if options.retry in (None, "failed") else _words(options.retry)
+    for name, kind in (("repeats", int), ("concurrency", int), ("first", int), ("seed", int), ("max_tokens", int)):
+        if (word := getattr(options, name)) is not None:
+            given[name] = _number(word, f"--{name.replace('_', '-')}", kind)
+    if options.max_cost is not None:
+        given["max_cost"] = _number(options.max_cost, "--max-cost", float)
+    return given | _of_agents(options, model, space)
+
+
+def _of_agents(options: Any, model: Any, space: Mapping[str, Any]) -> dict[str, Any]:
+    """What all variants have, or the variants themselves."""
+    if options.variants is not None:
+        return {"variants": _held(options.variants, "--variants", space)}
+    found: dict[str, Any] = {}
+    base = None if options.agent is None else _held(options.agent, "--agent", space)
+    if base is not None:
+        if not isinstance(base, Agent):
+            raise UsageError(f"--agent: {options.agent!r} holds no Agent", remedy="Define it first: name = Agent(...)")
+        found["agent"] = base
+    if options.tools is not None or base is None:
+        found["tools"] = chosen_tools(options.tools, space)
+    if options.models is None and base is None:
+        found["model"] = model
+    if options.system_prompt is not None:
+        found["system_prompt"] = text_of(options.system_prompt, space)
+    if options.steps is not None:
+        found["limits"] = Limits(steps=_number(options.steps, "--steps", int))
+    return found
+
+
+def _words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def _named(word: str | None, space: Mapping[str, Any]) -> Any:
+    """The value of a variable of that name, else the word."""
+    return None if word is None else space.get(word, word)
+
+
+def _held(name: str, option: str, space: Mapping[str, Any]) -> Any:
+    if name not in space:
+        raise UsageError(f"{option}: there is no variable {name!r}", remedy="Define it in a cell above.")
+    return space[name]
+
+
+def _number(word: str, option: str, kind: Callable[[str], Any]) -> Any:
+    try:
+        return kind(word)
+    except ValueError as error:
+        raise UsageError(f"{option} {word!r} is not a number", remedy=f"Write {option} 3.") from error
+
+
+# ── progress ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class ProgressBar:
+    """One display that changes while a batch runs and is empty in the end, so nothing of it is saved."""
+
+    def __init__(self) -> None:
+        self._handle: Any = None
+
+    def show(self, progress: Progress) -> None:
+        """Show this state."""
+        from IPython.display import display
+
+        bundle = {"text/html": bar_html(progress), "text/plain": str(progress)}
+        if self._handle is None:
+            self._handle = display(bundle, raw=True, display_id=True)
+        else:
+            self._handle.update(bundle, raw=True)
+
+    def close(self) -> None:
+        """Take it away."""
+        if self._handle is not None:
+            self._handle.update({}, raw=True)
+
+
+_BAR_WIDTH = 30
+
+
+def bar_html(progress: Progress) -> str:
+    """A bar of characters: done, failed, running, waiting; and the counts."""
+    finished = progress.kept + progress.done
+    scale = _BAR_WIDTH / max(1, progress.total)
+    failed = round(progress.failed * scale) or int(bool(progress.failed))
+    full = max(0, round(finished * scale) - failed)
+    bar = "█" * full + "▒" * failed
+    return f"<pre>{bar.ljust(_BAR_WIDTH, '░')}</pre><div>{html.escape(str(progress))}</div>"
+
+
+def displays_for(shell: Any) -> Callable[[], Display | None]:
+    """What makes the display of each batch in this shell: a bar where a person sits, a line in a terminal."""
+    return lambda: ProgressBar() if front_end_is_live(shell) else on_terminal()
