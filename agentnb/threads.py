@@ -28,7 +28,7 @@ MOST_ITEMS = 1_000
 """How many values of a generator are collected."""
 _FIRST_ITEMS = f"the first {MOST_ITEMS:,} values were collected, the tool had more"
 _MOST_IDLE = 32
-_QUICK_SECONDS = 0.0002
+_QUICK_SECONDS = 0.0005
 """A function that ends within this time is waited for on the spot: half the price of a round trip through the loop."""
 
 

@@ -66,6 +66,11 @@ class ToolResult:
         """Whether the tool ran and returned."""
         return self.status == "ok"
 
+    def ran_with(self, arguments: str) -> ToolResult:
+        """This result of a call that a person, or a policy, gave other arguments: the model reads with which it ran."""
+        note = f"run with other arguments: {arguments}"
+        return replace(self, content=f"({note})\n{self.content}", notes=(note, *self.notes))
+
     def message(self, asked: str, plain: bool) -> Message:
         """This result as a message of the history; `asked` names the tool, or the whole call where it is plain text."""
         return Message("tool", self.content, (), self.call_id, asked, "", plain, failed=self.status != "ok")

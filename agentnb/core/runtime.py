@@ -179,8 +179,9 @@ class Runtime:
             result: ToolResult = await self._call_tool(call, state)
         except ApprovalNeeded:
             return None
-        if result.call_id != call.id:  # a wrapper handed out what another call got
+        if arguments is not None or result.call_id != call.id:  # a wrapper may hand out what another call got
             result = replace(result, call_id=call.id, name=call.name)
+            result = result if arguments is None else result.ran_with(arguments)
         self._listeners.tell(doors.ToolFinished(call, result))
         return result
 

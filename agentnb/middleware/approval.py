@@ -105,7 +105,7 @@ class Approval(Middleware):
             return await next(call, state.approve(call.id))
         text = json.dumps(dict(answer), ensure_ascii=False)
         result = await next(replace(call, arguments=text), state.approve(call.id, answer))
-        return replace(result, notes=(f"run with other arguments: {text}", *result.notes))
+        return result.ran_with(text)
 
 
 class CallGlob:

@@ -531,6 +531,7 @@ def test_approved_with_other_arguments():
 
     assert tool.started == [{"to": "Bob", "text": "\u00e9"}]
     assert done.steps[0].results[0].arguments == {"to": "Bob", "text": "\u00e9"}
+    assert done.messages[2].content.startswith('(run with other arguments: {"to": "Bob", "text": "\u00e9"})\n')
     assert done.messages[1].calls[0].arguments == call.arguments
 
 

@@ -109,7 +109,7 @@ def test_a_pause_is_decided_later():
         return run([says("done")], approval, state=state)
 
     assert then(paused.approve("call_1_1")).tool_results[0].content == "deleted a.txt"
-    assert then(paused.approve("call_1_1", {"path": "b.txt"})).tool_results[0].content == "deleted b.txt"
+    assert then(paused.approve("call_1_1", {"path": "b.txt"})).tool_results[0].content .endswith("\ndeleted b.txt")
     assert then(paused.deny("call_1_1", "keep it")).tool_results[0].content == "Denied by the user: keep it"
     assert then(paused).stop is StopReason.PAUSED
 
@@ -130,7 +130,7 @@ ANSWERS = [
     ("allow", "ok", "deleted a.txt"),
     (True, "ok", "deleted a.txt"),
     ("always", "ok", "deleted a.txt"),
-    ({"path": "b.txt"}, "ok", "deleted b.txt"),
+    ({"path": "b.txt"}, "ok", '(run with other arguments: {"path": "b.txt"})\ndeleted b.txt'),
     ("deny", "denied", "Denied by the policy."),
     (False, "denied", "Denied by the policy."),
     ("not on Fridays", "denied", "Denied by the policy: not on Fridays"),

@@ -87,7 +87,7 @@ def test_all_of_them_together(tmp_path, caplog):
 
     assert run.answer == "done"
     assert [result.status for result in deletes] == ["denied", "ok"] + ["denied"] * 7
-    assert deletes[1].content == "deleted 2"
+    assert deletes[1].content == '(run with other arguments: {"n": 2})\ndeleted 2'
     assert any("old results" in note or "rounds" in note for step in run.steps for note in step.notes)
     said = [message.content for message in run.messages if message.role == "user"]
     assert [text.split(":")[0].split(".")[0] for text in said[1:]] == ["8 of 10 steps used", "This is the last step"]
