@@ -17,11 +17,12 @@ from agentnb.__main__ import main
 from agentnb.core.model import ModelReply
 from agentnb.doctor.check import OK, PROBLEM, SKIPPED, Check
 from agentnb.doctor.checks import checks, report
+from agentnb.doctor.reply_checks import repeated_unit
 from agentnb.doctor.set_up import _known
 from agentnb.errors import UsageError
 from agentnb.models.chat_completions import ChatCompletionsModel
 from agentnb.models.server import Raw, Received, ScriptedServer
-from agentnb.models.transport import Retry
+from agentnb.models.transport import Retry, Timeouts
 from agentnb.notebook import commands
 from agentnb.notebook.checkup import front_end
 
@@ -46,11 +47,13 @@ def good(received: Received) -> Any:
         return f"It is {int(last['content']):,}."
     if "Count" in last["content"]:
         return "1 2 3 4 5 6 7 8 9 10"
+    if "天空" in last["content"]:
+        return "因为空气散射蓝光。"
     return calls("add", a=1234, b=5678) if received.tools else "It is 6912."
 
 
 def but(**faults: Any) -> Callable[[Received], Any]:
-    """The good model with other answers to some questions: plain, tool, result, alone, warm, count."""
+    """The good model with other answers to some questions: plain, tool, result, alone, warm, count, chinese."""
 
     def answer(received: Received) -> Any:
         fault = faults.get(kind(received))
@@ -66,6 +69,8 @@ def kind(received: Received) -> str:
         return "result"
     if "Count" in last["content"]:
         return "count"
+    if "天空" in last["content"]:
+        return "chinese"
     if not received.tools:
         return "plain"
     if "temperature" in received.json():
@@ -105,7 +110,7 @@ def test_a_good_model_has_no_problem():
 
     assert list(made) == [
         "versions", "settings", "weights", "model", "base URL", "key", "reachable",
-        "tools", "tools sent", "prompt", "temperature", "streaming", "usage",
+        "tools", "tools sent", "prompt", "temperature", "streaming", "ending", "language", "usage",
     ]  # fmt: skip
     assert {name for name, status in statuses(made).items() if status != OK} == {"key", "temperature"}
     assert "its result 6912 came back" in made["tools"].text
@@ -114,15 +119,15 @@ def test_a_good_model_has_no_problem():
 
 
 def test_the_calls_are_few_and_plain():
-    """Five tiny questions; nothing is sent that no user set, and only the prompt leads to the tool."""
+    """Six tiny questions; nothing is sent that no user set, and only the prompt leads to the tool."""
     with served(good) as (server, model):
         found(model)
         bodies = [received.json() for received in server.requests]
 
-    assert [kind(received) for received in server.requests] == ["plain", "tool", "result", "alone", "count"]
+    assert [kind(received) for received in server.requests] == ["plain", "tool", "result", "alone", "count", "chinese"]
     added = {name for body in bodies for name in body} - {"model", "messages", "tools", "stream", "stream_options"}
     assert added == set()
-    assert [len(body.get("tools", ())) for body in bodies] == [0, 1, 1, 1, 0]
+    assert [len(body.get("tools", ())) for body in bodies] == [0, 1, 1, 1, 0, 0]
 
 
 def test_each_line_comes_as_soon_as_it_is_known():
@@ -164,7 +169,7 @@ def test_a_recording_does_not_answer(tmp_path):
     with recording(tmp_path / "lesson.jsonl"), served(good) as (server, model):
         found(model)
 
-    assert len(server.requests) == 5
+    assert len(server.requests) == 6
     assert not (tmp_path / "lesson.jsonl").exists()
 
 
@@ -364,6 +369,93 @@ def test_a_stream_that_breaks():
     assert made["streaming"].status == PROBLEM
     assert "needs streams" in made["streaming"].remedy
     assert made["usage"].status == OK
+
+
+# ── endings and languages ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def chunk(text: str) -> bytes:
+    """A piece of a streamed reply."""
+    return f"data: {json.dumps({'choices': [{'index': 0, 'delta': {'content': text}}]})}\n\n".encode()
+
+
+def without_end(text: str) -> Raw:
+    """A stream that says this again and again, far longer than anybody waits."""
+    return Raw(pieces=[chunk(text)] * 5_000, headers={"content-type": "text/event-stream"})
+
+
+def test_a_reply_without_an_end():
+    """It is broken off, and the line says what it repeats and how to bound it."""
+    made = examined(but(count=without_end("and 10 again ")))
+
+    assert made["ending"].status == PROBLEM
+    assert "characters and did not stop, and repeats 'and 10 again'" in made["ending"].text
+    assert "max_tokens" in made["ending"].remedy
+    assert made["streaming"].status == OK
+
+
+def test_a_callable_without_an_end():
+    """A generator that never ends is left as well."""
+
+    def model(request):
+        last = request.messages[-1]["content"]
+        return itertools.repeat("10 ") if "Count" in last else "It is 6912."
+
+    assert found(model)["ending"].status == PROBLEM
+
+
+def test_a_whole_reply_that_never_comes():
+    """Where the first question takes too long because the reply has no end, the doctor finds out by streaming it."""
+
+    def answer(received: Received) -> Any:
+        return without_end("no end ") if received.json().get("stream") else Raw("{}", wait_seconds=5)
+
+    with ScriptedServer(answer) as server:
+        patience = Timeouts(read=0.2)
+        made = found(ChatCompletionsModel("any", server.url, retry=Retry(attempts=1), timeouts=patience))
+
+    assert (made["reachable"].status, made["ending"].status) == (PROBLEM, PROBLEM)
+    assert "repeats 'no end'" in made["ending"].text
+
+
+@pytest.mark.parametrize(
+    ("fault", "text"),
+    [
+        ({"content": "1 2 3", "finish_reason": "length"}, "cut at the token limit"),
+        ({"content": "1 2 3. " + "That is all. " * 20}, "repeats 'That is all.'"),
+    ],
+)
+def test_a_reply_that_ends_badly(fault, text):
+    """Cut off at a limit, or the same words to its end: both are told."""
+    made = examined(but(count=fault))
+
+    assert made["ending"].status == PROBLEM
+    assert text in made["ending"].text
+
+
+@pytest.mark.parametrize("text", ["", "1 2 3 4 5 6 7 8 9 10", "ha ha ha", "a" * 15, "x y " * 5, "1\n2\n3\n" * 2])
+def test_what_is_no_repetition(text):
+    """Short texts, and a few equal words, are ordinary."""
+    assert repeated_unit(text) == ""
+
+
+@pytest.mark.parametrize(
+    ("faults", "status", "text"),
+    [
+        ({"chinese": "The sky is blue because of scattering."}, PROBLEM, "asked in Chinese, it answered 'The sky"),
+        ({"chinese": "42"}, SKIPPED, "without words"),
+        ({"chinese": "因为 Rayleigh 散射：空气分子更多地散射短波长的蓝光。"}, OK, "answered in Chinese"),
+        ({"plain": "答案是六千九百一十二。"}, PROBLEM, "asked in English, it answered"),
+        ({"chinese": Raw("{}", 400)}, PROBLEM, "400"),
+    ],
+)
+def test_the_language_of_answers(faults, status, text):
+    """A question is to be answered in its own language; what to do stands beside it."""
+    made = examined(but(**faults))
+
+    assert made["language"].status == status
+    assert text in made["language"].text
+    assert bool(made["language"].remedy) == (status == PROBLEM)
 
 
 def test_a_server_that_counts_nothing():

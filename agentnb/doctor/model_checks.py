@@ -6,7 +6,7 @@
     tools sent                  are the tools in the request, and did the server count them?
     prompt                      does the system prompt lead there? the same without being told to
     temperature                 the same with the temperature that the user set
-    streaming, usage            one more question, in pieces
+    streaming … usage           how it replies (reply_checks.py)
 
 The calls go to the model itself, past every open recording: what was recorded says nothing about how things stand.
 """
@@ -15,48 +15,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncGenerator, AsyncIterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from agentnb import settings
-from agentnb.core.messages import Message, ToolCall, user
-from agentnb.core.model import Delta, Model, ModelReply, ModelRequest, OnDelta, Prompt
+from agentnb.core.messages import Message, ToolCall
+from agentnb.core.model import Model, ModelReply, ModelRequest, Prompt
 from agentnb.doctor.check import OK, PROBLEM, SKIPPED, Check
-from agentnb.errors import AgentnbError, ModelError
+from agentnb.doctor.questions import ADD, LEFT_ALONE, PLAIN, SUM, WITH_TOOL, WITHOUT, asked, failed
+from agentnb.doctor.reply_checks import endless, reply_checks
+from agentnb.errors import AgentnbError
 from agentnb.models.catalog import as_model
 from agentnb.models.recovered import NOTE
 from agentnb.models.retry import Retry
 from agentnb.models.transport import Transport
-from agentnb.planners.preamble import LANGUAGE, NO_REPEATS, system_text
 from agentnb.settings import Secret
 from agentnb.text import shorten
-from agentnb.tools.tool import to_tool
 
-SUM = 6912
-QUESTION = "What is 1234 + 5678?"
-TOLD = "Use the tool add to calculate. When its result is there, answer with it."
-UNTOLD = system_text("", NO_REPEATS, LANGUAGE)
-"""What an agent without a prompt of its own sends."""
-COUNT = "Count from 1 to 10 in digits, with a space between."
-WITHOUT = 'Take a model that supports tools, or let it write plans as text: planner="json".'
 _LONGEST_SECONDS = 120.0
-
-
-def add(a: int, b: int) -> int:
-    """Add two numbers.
-
-    Args:
-        a: The first number.
-        b: The second number.
-    """
-    return a + b
-
-
-ADD = to_tool(add)
-PLAIN = ModelRequest((Message("system", TOLD),), Prompt([user(QUESTION)]), 1)
-WITH_TOOL = replace(PLAIN, specs=(ADD.spec,))
-LEFT_ALONE = replace(WITH_TOOL, preamble=(Message("system", UNTOLD),))
-COUNTING = ModelRequest((), Prompt([user(COUNT)]), 1)
 
 
 async def model_checks(thing: Any = None) -> AsyncGenerator[Check, None]:
@@ -77,11 +53,13 @@ async def model_checks(thing: Any = None) -> AsyncGenerator[Check, None]:
     plain = await asked(model, PLAIN)
     yield _reachable(plain)
     if not isinstance(plain, ModelReply):
-        yield Check("tools", SKIPPED, "the model can't be asked; tools, streaming and usage were not checked")
+        if (without_end := await endless(model, plain)) is not None:
+            yield without_end
+        yield Check("tools", SKIPPED, "the model can't be asked; tools and the way it replies were not checked")
         return
     async for check in tool_checks(model, plain):
         yield check
-    async for check in stream_checks(model, plain):
+    async for check in reply_checks(model, plain):
         yield check
 
 
@@ -94,16 +72,6 @@ def _impatient(model: Model) -> Model:
         patience = replace(times, read=read, gap=gap, total=min(times.total, _LONGEST_SECONDS))
         model.transport = replace(transport, retry=Retry(attempts=1), timeouts=patience)  # type: ignore[attr-defined]
     return model
-
-
-async def asked(model: Model, request: ModelRequest, on_delta: OnDelta | None = None) -> ModelReply | AgentnbError:
-    """The reply, or why there is none."""
-    try:
-        return await model.reply(request, on_delta)
-    except AgentnbError as error:
-        return error
-    except Exception as error:  # a callable of the user's may raise anything
-        return ModelError(f"the model raised {type(error).__name__}: {error}", kind="callable")
 
 
 # ── from the settings ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -134,7 +102,7 @@ def key(model: Model) -> Check:
 
 def _reachable(plain: ModelReply | AgentnbError) -> Check:
     if not isinstance(plain, ModelReply):
-        return _failed("reachable", plain)
+        return failed("reachable", plain)
     if not (plain.text.strip() or plain.calls):
         return Check("reachable", PROBLEM, "it replied with nothing", "Try again, or take another model.")
     return Check("reachable", OK, f"it answered in {plain.seconds:.1f} s{_answered_as(plain)}")
@@ -144,10 +112,6 @@ def _answered_as(reply: ModelReply) -> str:
     return f", as {shorten(reply.answered_as, 60)}" if reply.answered_as else ""
 
 
-def _failed(name: str, error: AgentnbError, remedy: str = "") -> Check:
-    return Check(name, PROBLEM, error.message, " ".join(filter(None, (error.remedy, remedy))))
-
-
 # ── does it call tools ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -155,7 +119,7 @@ async def tool_checks(model: Model, plain: ModelReply) -> AsyncIterator[Check]:
     """The four questions in their order."""
     first = await asked(model, WITH_TOOL)
     if not isinstance(first, ModelReply):
-        yield _failed("tools", first, WITHOUT)
+        yield failed("tools", first, WITHOUT)
         for name in ("tools sent", "prompt", "temperature"):
             yield Check(name, SKIPPED, "the request with a tool failed")
         return
@@ -177,7 +141,7 @@ async def tools(model: Model, first: ModelReply) -> Check:
         return Check("tools", PROBLEM, f"it called {wrong}, expected add with 1234 and 5678", "Take a stronger model.")
     second = await asked(model, await _with_results(first))
     if not isinstance(second, ModelReply):
-        return _failed("tools", second, "The call worked; sending its result did not.")
+        return failed("tools", second, "The call worked; sending its result did not.")
     if second.calls:
         text = f"add was called and its result {SUM} sent, but the model asks for a call again instead of answering"
         return Check("tools", PROBLEM, text, "Take a stronger model, or show it worked examples: Agent(examples=...).")
@@ -227,7 +191,7 @@ async def prompt(model: Model) -> Check:
     """Whether it calls the tool without being told to, as an agent without a prompt of its own would need."""
     reply = await asked(model, LEFT_ALONE)
     if not isinstance(reply, ModelReply):
-        return _failed("prompt", reply)
+        return failed("prompt", reply)
     if reply.calls:
         return Check("prompt", OK, "it calls the tool also when the system prompt does not tell it to")
     text = "it calls the tool when the system prompt tells it to, not by itself"
@@ -244,49 +208,7 @@ async def temperature(model: Model) -> Check:
         return Check("temperature", SKIPPED, "TEMPERATURE is not set, so none is sent")
     reply = await asked(model, replace(WITH_TOOL, parameters={"temperature": wanted}))
     if not isinstance(reply, ModelReply):
-        return _failed("temperature", reply, "Remove TEMPERATURE when this model takes none.")
+        return failed("temperature", reply, "Remove TEMPERATURE when this model takes none.")
     if not reply.calls:
         return Check("temperature", PROBLEM, f"with {wanted:g} the tool is not called", "Lower TEMPERATURE.")
     return Check("temperature", OK, f"{wanted:g} is accepted, and the tool is called with it")
-
-
-# ── does it stream, does it count ────────────────────────────────────────────────────────────────────────────────────
-
-
-@dataclass(slots=True)
-class Pieces:
-    """Counts the pieces of text that arrive."""
-
-    count: int = 0
-
-    def __call__(self, delta: Delta) -> None:
-        """One more, or all over again."""
-        self.count = 0 if delta.kind == "restart" else self.count + (delta.kind == "text")
-
-
-async def stream_checks(model: Model, plain: ModelReply) -> AsyncIterator[Check]:
-    """One question answered in pieces; what it and the first one tell of their tokens."""
-    pieces = Pieces()
-    reply = await asked(model, COUNTING, pieces)
-    if not isinstance(reply, ModelReply):
-        yield _failed("streaming", reply, "A cell shows steps while they arrive, so it needs streams.")
-        yield usage(plain, None)
-        return
-    if pieces.count > 1:
-        yield Check("streaming", OK, f"the reply came in {pieces.count} pieces")
-    else:
-        text = "the reply came in one piece, so a step's text appears only at its end"
-        yield Check("streaming", PROBLEM, text, "Look whether the server, or a proxy before it, holds streams back.")
-    yield usage(plain, reply)
-
-
-def usage(plain: ModelReply, streamed: ModelReply | None) -> Check:
-    """Whether the tokens of whole and of streamed replies are told; `streamed` is None when that call failed."""
-    told = [reply.usage is not None for reply in (plain, streamed) if reply is not None]
-    if plain.usage is not None and all(told):
-        where = ", also in streams" if streamed else ""
-        return Check("usage", OK, f"reported{where} (input {plain.usage.input}, output {plain.usage.output})")
-    where = "not at all" if not any(told) else "for whole replies only" if told[0] else "in streams only"
-    text = f"tokens are reported {where}; where they are not, they show as n/a"
-    remedy = "Token and cost limits can't count what is not told: limit the steps instead, Limits(steps=...)."
-    return Check("usage", PROBLEM, text, remedy)
