@@ -20,7 +20,7 @@ from types import FrameType
 from typing import Any
 
 import agentnb
-from agentnb import Agent, Limits, State, calls, tool
+from agentnb import Agent, Limits, State, calls, threads, tool
 
 PACKAGE = str(Path(agentnb.__file__).parent)
 ENDLESS = Limits(steps=None)
@@ -132,6 +132,7 @@ class Lines:
 
 def lines_per_round(which: Any) -> set[tuple[str, int]]:
     """The lines of one round in the middle of a run: model call, tool, result."""
+    threads._idle.clear()  # new worker threads, which the trace sees
     lines = Lines()
 
     async def play() -> None:
