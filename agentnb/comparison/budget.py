@@ -87,7 +87,8 @@ class Spending:
             if bound is None:
                 continue
             if self.unknown[name]:
-                return f"the {name} of this model are unknown, so a budget of {bound:,} can't be kept"
+                verb = "is" if name == "cost" else "are"
+                return f"the {name} of these runs {verb} unknown, so a budget of {bound:,} can't be kept"
             if not self.units and any(running.values()):
                 return ""
             reserved = sum(self._expected(name, each) * count for each, count in running.items())

@@ -9,6 +9,7 @@ Whatever goes wrong in a unit becomes its outcome; only a person's interrupt goe
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import pickle
 from collections import OrderedDict
@@ -77,7 +78,21 @@ def missing_row(work: Work, outcome: Outcome, why: str) -> Row:
 
 
 def _row(work: Work, run: State | None, score: Score) -> Row:
-    return row(work.variant, work.task, work.repeat, run, score, attempt=work.attempt)
+    more = {"waited_seconds": None if run is None else waited_seconds(run), "attempt": work.attempt}
+    return row(work.variant, work.task, work.repeat, run, score, **more)
+
+
+def waited_seconds(run: State) -> float | None:
+    """How long model calls stood before a rate limit or waited to be tried again; None where no model says its time."""
+    spent = [(step.plan, step.reply) for step in run.steps if step.reply is not None and step.reply.seconds]
+    if not spent:
+        return None
+    waits = [plan.counters.seconds - _before(plan) - reply.seconds for plan, reply in spent]
+    return round(math.fsum(max(0.0, wait) for wait in waits), 1)
+
+
+def _before(plan: State) -> float:
+    return plan.parent.counters.seconds if plan.parent is not None else 0.0
 
 
 def save_whole(run: State, path: Path) -> None:
