@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from agentnb.errors import UsageError
 from agentnb.notebook.names import run_named, tools_of
+from agentnb.notebook.options import split
 
 if TYPE_CHECKING:
     from agentnb.notebook.magics import AgentMagics
@@ -19,10 +19,7 @@ def run(magics: AgentMagics, line: str) -> None:
     Raises:
         UsageError: There is no such command, or its words make no sense.
     """
-    try:
-        name, *words = shlex.split(line) or ["help"]
-    except ValueError as error:
-        raise UsageError(f"%agent: {error} in {line!r}", remedy="Close the quote.") from error
+    name, *words = split(line) or ["help"]
     if name not in COMMANDS:
         raise UsageError(f"%agent: there is no command {name!r}", remedy=f"Use one of {', '.join(COMMANDS)}.")
     COMMANDS[name](magics, words)
@@ -104,6 +101,27 @@ def show_diff(magics: AgentMagics, words: list[str]) -> None:
         display(diff(magics.previous, magics.last, names=("previous", "newest")))
 
 
+def fork_run(magics: AgentMagics, words: list[str]) -> None:
+    """NAME [--at STEP] [-o NEW]: keep an earlier State of a run in a variable of its own."""
+    from agentnb.notebook.forks import fork
+
+    fork(magics, words)
+
+
+def show_panel(magics: AgentMagics, words: list[str]) -> None:
+    """[NAME] [options]: run an agent with buttons, look at every State, change something, go on."""
+    from agentnb.notebook.panel import open_panel
+
+    open_panel(magics, words)
+
+
+def stop_run(magics: AgentMagics, words: list[str]) -> None:
+    """Stop what a panel runs; a cell is stopped by its button or an interrupt."""
+    from agentnb.notebook.panel import stop_panels
+
+    print(stop_panels())
+
+
 def set_recording(magics: AgentMagics, words: list[str]) -> None:
     """[FILE [MODE]]: record and replay model calls (auto, replay, record, off); alone: who answered."""
     from agentnb.records.recording import active_recording, stop_recording, use_recording
@@ -151,6 +169,9 @@ COMMANDS: dict[str, Callable[[Any, list[str]], None]] = {
     "tools": list_tools,
     "tool": open_tool,
     "resume": resume,
+    "fork": fork_run,
+    "panel": show_panel,
+    "stop": stop_run,
     "plot": show_plot,
     "diff": show_diff,
     "recording": set_recording,

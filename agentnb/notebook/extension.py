@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import suppress
 from itertools import product
 from typing import Any
 
@@ -20,12 +22,28 @@ def load(shell: Any) -> None:
     progress.display = displays_for(shell)
     shell.register_magics(AgentMagics(shell))
     shell.input_transformers_post.append(await_agent_cells)
+    shell.events.register("post_run_cell", _refresh_panels)
 
 
 def unload(shell: Any) -> None:
-    """Take both away."""
+    """Take everything away: magics, transformer, panels and what waits for cells to end."""
+    with suppress(ValueError):  # it was never loaded
+        shell.events.unregister("post_run_cell", _refresh_panels)
+    for panel in _panels():
+        panel.close()
     shell.input_transformers_post[:] = [
         each for each in shell.input_transformers_post if getattr(each, "__name__", "") != await_agent_cells.__name__
     ]
     for kind, name in (*product(("line", "cell"), ("agent", AWAITED)), ("cell", "tool"), ("cell", "compare")):
         shell.magics_manager.magics[kind].pop(name, None)
+
+
+def _refresh_panels(*_: Any) -> None:
+    """A cell has run: it may have changed a tool or a run that a panel shows."""
+    for panel in _panels():
+        panel.refresh()
+
+
+def _panels() -> tuple[Any, ...]:
+    panel = sys.modules.get("agentnb.notebook.panel")
+    return panel.open_panels() if panel is not None else ()

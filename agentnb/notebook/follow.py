@@ -37,10 +37,7 @@ class CellRun:
         self.stopped = False
         self._task: asyncio.Task[Any] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self.magics.last_agent = agent
-        if out:
-            self.magics.agents[out] = agent
-        magics.previous = magics.last
+        magics.begin(agent, out)
         self._keep(start)
 
     def run(self) -> None:

@@ -72,6 +72,12 @@ class AgentMagics(Magics):  # type: ignore[misc]
         """Define tools: each function of this cell becomes one. Run the cell again to change them."""
         define_tools(self.shell, line, cell)
 
+    def begin(self, agent: Agent, out: str | None) -> None:
+        """A run begins: this agent makes it, and the run before it becomes the previous one."""
+        self.previous, self.last_agent = self.last, agent
+        if out:
+            self.agents[out] = agent
+
     @compare_options
     @cell_magic("compare")
     def compare(self, line: str, cell: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from keyword import iskeyword
 from typing import Any
@@ -41,9 +41,20 @@ def parse(magic: Any, line: str) -> Any:
         raise UsageError(f"%%agent: {error}", remedy="%%agent? shows every option.") from None
     if options.show not in SHOW:
         raise UsageError(f"--show {options.show!r} is not known", remedy=f"Use one of {', '.join(SHOW)}.")
-    if options.out and (not options.out.isidentifier() or iskeyword(options.out)):
-        raise UsageError(f"--out {options.out!r} can't be a variable", remedy="Use a name such as run.")
+    if options.out:
+        check_variable(options.out)
     return options
+
+
+def check_variable(name: str) -> str:
+    """The name, if a variable can have it.
+
+    Raises:
+        UsageError: It can't.
+    """
+    if not name.isidentifier() or iskeyword(name):
+        raise UsageError(f"--out {name!r} can't be a variable", remedy="Use a name such as run.")
+    return name
 
 
 def split(line: str) -> list[str]:
@@ -65,6 +76,32 @@ def quoted(word: str) -> str:
     if word and not re.search(r"""[\s'"]""", word):
         return word
     return "'" + word.replace("'", "'\"'\"'") + "'"
+
+
+def sort_words(words: Sequence[str], options: Sequence[str], usage: str) -> tuple[list[str], dict[str, str]]:
+    """The words of a command: those that stand alone, and the value of each option.
+
+    Args:
+        words: After the command's name.
+        options: What is known, such as "--at"; each takes a value.
+        usage: How the command is written, for the error.
+
+    Raises:
+        UsageError: An option is unknown, given twice, or lacks its value.
+    """
+    alone: list[str] = []
+    found: dict[str, str] = {}
+    rest = iter(words)
+    for word in rest:
+        if not word.startswith("-"):
+            alone.append(word)
+            continue
+        value = next(rest, None)
+        if word not in options or value is None or word in found:
+            what = "stands there twice" if word in found else "lacks its value" if word in options else "is not known"
+            raise UsageError(f"{usage.partition(' [')[0]}: {word} {what}", remedy=usage)
+        found[word] = value
+    return alone, found
 
 
 def without_markers(cell: str) -> str:
@@ -97,7 +134,7 @@ def assemble(options: Any, model: Any, space: Mapping[str, Any], base: Agent | N
         changes["system_prompt"] = text_of(options.system_prompt, space)
     if options.examples:
         changes["examples"] = _variable(options.examples, "--examples", space)
-    agent = base.replace(**changes) if base is not None else Agent(**changes)
+    agent = Agent(**changes) if base is None else base.replace(**changes) if changes else base
     limits = limits_of(options, space)
     return agent.replace(limits=replace(agent.limits or Limits(), **limits)) if limits else agent
 
