@@ -105,23 +105,15 @@ class AnthropicModel(HttpModel[Body]):
     def _endpoint(self, base_url: str, headers: Mapping[str, str | Secret]) -> Endpoint:
         return Endpoint(_versioned(base_url), self.path, headers)
 
-    def _tail(self, request: ModelRequest, streamed: bool) -> bytes:
-        """Everything that follows the messages: tools as encoded before, then what was set."""
-        tools = b',"tools":' + self._encoded_tools(request.specs) if request.specs else b""
-        more = self._parameters(request)
-        if streamed:
-            more["stream"] = True
-        return b"".join((tools, b",", encode_strictly(more)[1:]))
-
     def _encode_tools(self, specs: Sequence[ToolSpec]) -> bytes:
         return encode_tools(specs, self.strict)
 
-    def _parameters(self, request: ModelRequest) -> dict[str, Any]:
-        schema = request.schema if self._form else None
-        return {"max_tokens": self.max_tokens, **wire_parameters(request.parameters, schema, self.profile)}
+    def _parameters(self, request: ModelRequest, streamed: bool) -> dict[str, Any]:
+        more = wire_parameters(request.parameters, request.schema if self._form else None, self.profile)
+        return {"max_tokens": self.max_tokens, **more, **({"stream": True} if streamed else {})}
 
     def _is_long(self, request: ModelRequest) -> bool:
-        limit = self._parameters(request)["max_tokens"]
+        limit = self._parameters(request, False)["max_tokens"]
         return isinstance(limit, int) and limit > _STREAMED_FROM
 
     # ── the reply ────────────────────────────────────────────────────────────────────────────────────────────────

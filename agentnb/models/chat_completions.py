@@ -40,6 +40,7 @@ class ChatCompletionsModel(HttpModel[Answer]):
 
     dialect = "chat"
     path = "/chat/completions"
+    opened = b"]"
     compatible = COMPATIBLE
     forms = ("json_schema", "json_object", "")
     form_fields = ("response_format", "json_schema", "schema")
@@ -57,29 +58,17 @@ class ChatCompletionsModel(HttpModel[Answer]):
         """What would be sent for this request, with `.json()`; no message is copied."""
         return SentChat(request, self._encoding, self._head, self._tail(request, streamed), curl=self._curl(streamed))
 
-    def _tail(self, request: ModelRequest, streamed: bool) -> bytes:
-        """Everything that follows the messages: tools as encoded before, then what was set."""
-        parts = [b"]"]
-        if request.specs:
-            parts += (b',"tools":', self._encoded_tools(request.specs))
-        more = self._parameters(request)
-        if streamed:
-            more["stream"] = True
-            if self._stream_usage:
-                more.setdefault("stream_options", {"include_usage": True})
-        if more:
-            parts += (b",", encode_strictly(more)[1:-1])
-        parts.append(b"}")
-        return b"".join(parts)
-
     def _encode_tools(self, specs: Sequence[ToolSpec]) -> bytes:
         return encode_tools(specs, self.strict)
 
-    def _parameters(self, request: ModelRequest) -> dict[str, Any]:
-        """What the user set, under the names and with the values of this provider; the schema's response format."""
+    def _parameters(self, request: ModelRequest, streamed: bool) -> dict[str, Any]:
         found = {self._own_name(name): value for name, value in self.profile.own_words(request.parameters)}
         if request.schema is not None and self._form:
             found.setdefault("response_format", self._response_format(request.schema))
+        if streamed:
+            found["stream"] = True
+            if self._stream_usage:
+                found.setdefault("stream_options", {"include_usage": True})
         return found
 
     def _own_name(self, name: str) -> str:

@@ -85,7 +85,9 @@ class GeminiModel(HttpModel[Body]):
 
     def sent(self, request: ModelRequest, streamed: bool = False) -> SentGemini:
         """What would be sent for this request, with `.json()`, streamed or not; no message is copied."""
-        return SentGemini(request, self._encoding, b'{"contents":[', self._tail(request), curl=self._curl(streamed))
+        return SentGemini(
+            request, self._encoding, b'{"contents":[', self._tail(request, streamed), curl=self._curl(streamed)
+        )
 
     def _endpoint(self, base_url: str, headers: Mapping[str, str | Secret]) -> Endpoint:
         path = "/" + (self.model if "/" in self.model else f"models/{self.model}")
@@ -95,17 +97,18 @@ class GeminiModel(HttpModel[Body]):
     def _transport(self, streamed: bool) -> Transport:
         return replace(self.transport, endpoint=self._streaming) if streamed else self.transport
 
-    def _tail(self, request: ModelRequest) -> bytes:
-        """Everything that follows the messages: tools as encoded before, then what was set."""
-        schema = None if bool(request.specs) in self._without_schema else request.schema
-        more = wire_parameters(request.parameters, schema, self.profile)
+    def _tail(self, request: ModelRequest, streamed: bool) -> bytes:
+        """Everything that follows the messages: our tools as encoded before, the user's beside them, what was set."""
+        more = self._parameters(request, streamed)
         others = more.pop("tools", ())
         tools = [self._encoded_tools(request.specs)] if request.specs else []
         tools += [encode_strictly(tool) for tool in (others if isinstance(others, list | tuple) else [others])]
         parts = [b',"tools":[', b",".join(tools), b"]"] if tools else []
-        if more:
-            parts += (b",", encode_strictly(more)[1:-1])
-        return b"".join((*parts, b"}"))
+        return b"".join((*parts, b"," + encode_strictly(more)[1:] if more else b"}"))
+
+    def _parameters(self, request: ModelRequest, streamed: bool) -> dict[str, Any]:
+        schema = None if bool(request.specs) in self._without_schema else request.schema
+        return wire_parameters(request.parameters, schema, self.profile)
 
     def _encode_tools(self, specs: Sequence[ToolSpec]) -> bytes:
         return encode_tools(specs)

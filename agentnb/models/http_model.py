@@ -20,6 +20,7 @@ from agentnb.core.messages import unique_ids
 from agentnb.core.model import ModelReply, ModelRequest, OnDelta
 from agentnb.core.tool import ToolSpec
 from agentnb.errors import ModelError, SettingsError
+from agentnb.models.chat_wire import encode_strictly
 from agentnb.models.endpoint import Endpoint, key_header
 from agentnb.models.http_errors import WireError
 from agentnb.models.prices import price
@@ -63,6 +64,8 @@ class HttpModel(ABC, Generic[A]):
     """The base URL where none is given."""
     compatible: ClassVar[Profile]
     """The profile where none is given."""
+    opened: ClassVar[bytes] = b""
+    """What closes the list of messages, where they are the last part of a request's head."""
     invented: ClassVar[str] = "call"
     """Begins the ids of calls that came without one."""
     forms: ClassVar[tuple[str, ...]] = ("json_schema", "")
@@ -134,6 +137,10 @@ class HttpModel(ABC, Generic[A]):
         return self._transport(streamed).endpoint.curl if self.has_address else ""
 
     @abstractmethod
+    def _parameters(self, request: ModelRequest, streamed: bool) -> dict[str, Any]:
+        """What was set, under the names and with the values of this provider, and what the dialect requires."""
+
+    @abstractmethod
     def _encode_tools(self, specs: Sequence[ToolSpec]) -> bytes:
         """The tools as JSON."""
 
@@ -202,6 +209,12 @@ class HttpModel(ABC, Generic[A]):
         return replace(reply, request=sent, seconds=seconds, notes=(*way.notes, *reply.notes))
 
     # ── the request ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _tail(self, request: ModelRequest, streamed: bool) -> bytes:
+        """Everything that follows the messages: tools as encoded before, then what was set."""
+        tools = b',"tools":' + self._encoded_tools(request.specs) if request.specs else b""
+        more = self._parameters(request, streamed)
+        return b"".join((self.opened, tools, b"," + encode_strictly(more)[1:] if more else b"}"))
 
     def _encoded_tools(self, specs: tuple[ToolSpec, ...]) -> bytes:
         """The tools as JSON, encoded once."""

@@ -36,6 +36,7 @@ class OllamaModel(HttpModel[Body]):
 
     dialect = "ollama"
     path = "/api/chat"
+    opened = b"]"
     home = "http://localhost:11434"
     compatible = Profile("ollama-native", dialect="ollama")
     invented = INVENTED
@@ -55,12 +56,10 @@ class OllamaModel(HttpModel[Body]):
     def _endpoint(self, base_url: str, headers: Mapping[str, str | Secret]) -> Endpoint:
         return Endpoint(_root(base_url), self.path, headers)
 
-    def _tail(self, request: ModelRequest, streamed: bool) -> bytes:
-        """Everything that follows the messages. A stream is what this API does unless it is told not to."""
-        tools = b',"tools":' + self._encoded_tools(request.specs) if request.specs else b""
+    def _parameters(self, request: ModelRequest, streamed: bool) -> dict[str, Any]:
+        """A stream is what this API does unless it is told not to."""
         schema = request.schema if self._form else None
-        more = {"stream": streamed, **wire_parameters(request.parameters, schema, self.profile)}
-        return b"".join((b"]", tools, b",", encode_strictly(more)[1:]))
+        return {"stream": streamed, **wire_parameters(request.parameters, schema, self.profile)}
 
     def _encode_tools(self, specs: Sequence[ToolSpec]) -> bytes:
         return encode_tools(specs, None)

@@ -52,22 +52,15 @@ class ResponsesModel(HttpModel[Body]):
             request, self._encoding, self._head, self._tail(request, streamed), curl=self._curl(streamed)
         )
 
-    def _tail(self, request: ModelRequest, streamed: bool) -> bytes:
-        """Everything that follows the input: tools as encoded before, then what was set."""
-        tools = b',"tools":' + self._encoded_tools(request.specs) if request.specs else b""
-        more = self._parameters(request)
-        if streamed:
-            more["stream"] = True
-        return b"".join((tools, b",", encode_strictly(more)[1:]))
-
     def _encode_tools(self, specs: Sequence[ToolSpec]) -> bytes:
         return encode_tools(specs, self.strict)
 
-    def _parameters(self, request: ModelRequest) -> dict[str, Any]:
+    def _parameters(self, request: ModelRequest, streamed: bool) -> dict[str, Any]:
         added = dict(STATELESS)
         if not self._includes:
             del added["include"]
-        return {**added, **wire_parameters(request.parameters, self._text_format(request.schema), self.profile)}
+        more = wire_parameters(request.parameters, self._text_format(request.schema), self.profile)
+        return {**added, **more, **({"stream": True} if streamed else {})}
 
     def _text_format(self, schema: Mapping[str, Any] | None) -> dict[str, Any] | None:
         if schema is None or not self._form:
