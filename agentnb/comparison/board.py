@@ -49,10 +49,13 @@ def board(rows: Iterable[Mapping[str, Any]], names: Sequence[str], judged: Verdi
 
 
 def measure(rows: Sequence[Mapping[str, Any]], name: str) -> Line:
-    """The mean of a column over the runs that have it: mean, low, high (bootstrap over tasks), n and total."""
+    """The mean of a column over the runs that have it: mean, low, high (bootstrap over tasks), n and total.
+
+    A run that an error of the model's server cut short says nothing of what a run takes, and is left out.
+    """
     by_task: dict[str, list[float]] = {}
     for each in rows:
-        if each.get(name) is not None:
+        if each.get(name) is not None and each["outcome"] != Outcome.ERROR:
             by_task.setdefault(each["task"], []).append(float(each[name]))
     found = [value for task in by_task.values() for value in task]
     if not found:

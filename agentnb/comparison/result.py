@@ -224,6 +224,20 @@ class Comparison:
 
     # ── to look at ───────────────────────────────────────────────────────────────────────────────────────────────
 
+    def plot(self, kind: str = "pareto") -> Any:
+        """A Plot: score against cost ("pareto"), how runs ended ("outcomes"), or the spread of a measure.
+
+        Args:
+            kind: "pareto" takes dollars where all are known, else tokens, else steps; "outcomes"; or one of "steps",
+                "tokens", "cost", "seconds", "tool_calls", "tool_errors".
+
+        Raises:
+            UsageError: There is no such kind.
+        """
+        from agentnb.comparison.pictures import picture
+
+        return picture(self, kind)
+
     def __str__(self) -> str:
         from agentnb.comparison.report_text import text
 
