@@ -179,8 +179,8 @@ class PanelWidgets:
 
     def press(self, name: str) -> None:
         """A button was pressed."""
-        if self.run.press(name) is not None and self._ticker is None:
-            self._ticker = asyncio.get_running_loop().create_task(self._tick())
+        if (task := self.run.press(name)) is not None:
+            self._ticker = asyncio.get_running_loop().create_task(self._tick(task))
         self.refresh()
 
     def _show_run(self, name: str | None) -> None:
@@ -201,16 +201,15 @@ class PanelWidgets:
 
     # ── to the person ────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def _tick(self) -> None:
+    async def _tick(self, task: asyncio.Task[None]) -> None:
         count, seen = 0, -1
-        while self.run.task is not None:
+        while not task.done():
             self._refresh_status()
             if count % _SLOW_TICKS == 0 and seen != self.run.version:
                 seen = self.run.version
                 self.refresh()
             count += 1
-            await asyncio.sleep(TICK_SECONDS)
-        self._ticker = None
+            await asyncio.wait({task}, timeout=TICK_SECONDS)
         self.refresh()
 
     def refresh(self) -> None:

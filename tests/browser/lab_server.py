@@ -212,6 +212,17 @@ class OpenNotebook:
         self.start_all()
         self.wait_for_cells()
 
+    def run_cell(self, number: int) -> None:
+        """Run one cell, to its end."""
+        self.page.evaluate(
+            """number => {
+                jupyterapp.shell.currentWidget.content.activeCellIndex = number;
+                return jupyterapp.commands.execute('notebook:run-cell').then(() => null);
+            }""",
+            number,
+        )
+        self.wait_for_cells()
+
     def wait_for_cells(self) -> None:
         """Wait until no cell runs or waits, and the kernel is idle."""
         self.page.wait_for_function(
