@@ -15,12 +15,12 @@ from functools import cache
 from importlib import metadata
 from typing import Any
 
+from agentnb.comparison import surroundings
 from agentnb.comparison.scorers import Scorer
 from agentnb.comparison.tasks import Task, task_set_hash
 from agentnb.comparison.units import Plan, scorer_id
 from agentnb.comparison.variants import Variant
 from agentnb.records.canonical import tidy
-from agentnb.text import mask
 
 _PACKAGES = ("agentnb-jupyter", "httpx", "pydantic", "numpy", "scipy", "pandas", "genai-prices", "xllamacpp")
 _GIT_SECONDS = 5
@@ -34,21 +34,25 @@ def record_of(plan: Plan, tasks: Sequence[Task], **more: Any) -> dict[str, Any]:
         tasks: The task set.
         more: Such as concurrency, executor and the cell's text.
     """
-    return {
-        "started": datetime.now(UTC).isoformat(timespec="seconds"),
-        "versions": {"python": platform.python_version(), **{name: _version(name) for name in _PACKAGES}},
-        "platform": platform.platform(),
-        "git": git_state(),
-        "program": mask(" ".join(sys.argv[:1])),
-        "tasks": len(tasks),
-        "task_set": task_set_hash(tasks),
-        "repeats": plan.repeats,
-        "seed": plan.seed,
-        "scorer": _scorer(plan.scorer),
-        "prices": price_list(),
-        "variants": {each.name: variant_record(each) for each in plan.variants},
-        **tidy(more),
-    }
+    told: dict[str, Any] = tidy(
+        {
+            "started": datetime.now(UTC).isoformat(timespec="seconds"),
+            "versions": {"python": platform.python_version(), **{name: _version(name) for name in _PACKAGES}},
+            "platform": platform.platform(),
+            "git": git_state(),
+            "program": sys.argv[0],
+            "cell": surroundings.cell_source(),
+            "tasks": len(tasks),
+            "task_set": task_set_hash(tasks),
+            "repeats": plan.repeats,
+            "seed": plan.seed,
+            "scorer": _scorer(plan.scorer),
+            "prices": price_list(),
+            "variants": {each.name: variant_record(each) for each in plan.variants},
+            **more,
+        }
+    )
+    return told
 
 
 def variant_record(variant: Variant) -> dict[str, Any]:

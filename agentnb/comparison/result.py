@@ -98,17 +98,32 @@ class Comparison:
         """The long table as a pandas DataFrame."""
         return table.to_frame(self.rows)
 
-    def save(self, path: str | PathLike[str]) -> Path:
+    def save(self, path: str | PathLike[str], columns: str | None = None) -> Path:
         """Write the long table as .csv, .jsonl or .parquet, by the end of the name.
 
+        Args:
+            path: Where to.
+            columns: None for our own; "inspect_ai" or "evalstats" for the columns that these programs read.
+
         Raises:
-            UsageError: The name ends otherwise.
+            UsageError: The name ends otherwise, or there are no such columns.
         """
+        forms = {None: list, "inspect_ai": table.inspect_rows, "evalstats": table.evalstats_rows}
+        if columns not in forms:
+            raise _wrong(f"columns={columns!r} is not known", 'Use "inspect_ai" or "evalstats", or leave it out.')
         kinds = {".csv": table.write_csv, ".jsonl": table.write_json_lines, ".parquet": table.write_parquet}
         write = kinds.get(Path(path).suffix.lower())
         if write is None:
             raise _wrong(f"can't save a table as {Path(path).name!r}", f"End the name in {', '.join(kinds)}.")
-        return write(self.rows, path)
+        return write(forms[columns](self.rows), path)
+
+    @property
+    def answered_as(self) -> dict[str, list[str]]:
+        """Variant to the model names that its providers gave in their answers; an alias often stands for another."""
+        names: dict[str, set[str]] = {name: set() for name in self.variants}
+        for each in self.rows:
+            names[each["variant"]].update(filter(None, [each["answered_as"]]))
+        return {name: sorted(found) for name, found in names.items()}
 
     def _missing(self, unit: Unit) -> Row:
         variant = unit.variant

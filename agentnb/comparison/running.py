@@ -67,8 +67,9 @@ class Running:
         self.in_flight: dict[str, Unit] = {}
         self._again: list[Unit] = []
         self._changed = asyncio.Condition()
-        self._turns: dict[str, asyncio.Lock] | None = {} if active_recording() is not None else None
-        """Goal to lock, while a recording is open: equal requests are asked in one order, so replays hand out the
+        recorded = active_recording() is not None or getattr(plan.scorer, "recording", None) is not None
+        self._turns: dict[str, asyncio.Lock] | None = {} if recorded else None
+        """Goal to lock, while calls are recorded: equal requests are asked in one order, so a replay hands out the
         replies as they were recorded."""
 
     async def all(self) -> None:

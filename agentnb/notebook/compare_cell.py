@@ -196,6 +196,18 @@ def bar_html(progress: Progress) -> str:
     return f"<pre>{bar.ljust(_BAR_WIDTH, '░')}</pre><div>{html.escape(str(progress))}</div>"
 
 
+def source_of_cell(shell: Any) -> Callable[[], str | None]:
+    """What tells the text of the cell that runs now; None outside of a kernel."""
+
+    def source() -> str | None:
+        kernel = getattr(shell, "kernel", None)
+        parent = kernel.get_parent("shell") if kernel is not None else {}
+        code = parent.get("content", {}).get("code")
+        return code if isinstance(code, str) else None
+
+    return source
+
+
 def displays_for(shell: Any) -> Callable[[], Display | None]:
     """What makes the display of each batch in this shell: a bar where a person sits, a line in a terminal."""
     return lambda: ProgressBar() if front_end_is_live(shell) else on_terminal()

@@ -8,9 +8,9 @@ from itertools import product
 from typing import Any
 
 from agentnb import errors, settings
-from agentnb.comparison import progress
+from agentnb.comparison import progress, surroundings
 from agentnb.notebook.cells import AWAITED, await_agent_cells
-from agentnb.notebook.compare_cell import displays_for
+from agentnb.notebook.compare_cell import displays_for, source_of_cell
 from agentnb.notebook.magics import AgentMagics
 
 
@@ -19,7 +19,7 @@ def load(shell: Any) -> None:
     if any(getattr(each, "__name__", "") == await_agent_cells.__name__ for each in shell.input_transformers_post):
         return
     errors.show_traceback = settings.debug
-    progress.display = displays_for(shell)
+    progress.display, surroundings.cell_source = displays_for(shell), source_of_cell(shell)
     shell.register_magics(AgentMagics(shell))
     shell.input_transformers_post.append(await_agent_cells)
     shell.events.register("post_run_cell", _refresh_panels)

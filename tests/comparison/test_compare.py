@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from typing import Any
 
@@ -9,6 +10,9 @@ import pytest
 
 from agentnb import Agent, Limits, compare, tool
 from agentnb.errors import UsageError
+from agentnb.models.catalog import resolve
+from agentnb.models.scripted import CallableModel
+from agentnb.models.transport import Retry
 
 TASKS = [{"id": f"t{n}", "goal": f"What is {n} + 1?", "expected": n + 1} for n in range(1, 11)]
 
@@ -152,3 +156,45 @@ def test_the_order_is_interleaved_and_recorded(tmp_path):
     assert all(first[place][1] == first[place + 1][1] for place in range(0, 20, 2))
     assert {name for name, _ in first[::2]} == {"a", "b"}
     assert compare({"a": noting("a")}, TASKS, seed=7, folder=tmp_path).record["seed"] == 7
+
+
+def test_the_table_leaves_in_the_columns_of_other_programs(tmp_path):
+    """Our own, inspect_ai's and evalstats' columns, by the end of the name; other names are refused."""
+    result = compare({"a": adds(), "b": adds(1)}, TASKS, repeats=2)
+    own = result.save(tmp_path / "own.csv").read_text().splitlines()
+    theirs = result.save(tmp_path / "theirs.jsonl", "evalstats").read_text().splitlines()
+    samples = result.save(tmp_path / "samples.csv", "inspect_ai").read_text().splitlines()
+
+    assert len(own) == len(samples) == 41
+    assert len(theirs) == 40
+    assert '"prompt"' in theirs[0]
+    assert samples[0].startswith("sample_id,")
+    with pytest.raises(UsageError, match="can't save a table"):
+        result.save(tmp_path / "own.xlsx")
+    with pytest.raises(UsageError, match="columns='R'"):
+        result.save(tmp_path / "own.csv", "R")
+
+
+def test_the_record_tells_what_a_reader_needs(tmp_path):
+    """Versions, platform, source, models, hashes and seed; in the result and in the folder; no key."""
+    result = compare({"a": adds()}, TASKS, folder=tmp_path)
+    (line,) = (tmp_path / "record.jsonl").read_text().splitlines()
+    record = json.loads(line)
+
+    assert record == result.record
+    assert {"versions", "platform", "git", "cell", "task_set", "scorer", "prices", "seed", "variants"} <= set(record)
+    about = record["variants"]["a"]
+    assert {"model", "base_url", "parameters", "prompt_hash", "tools", "limits"} <= set(about)
+
+
+def test_keys_reach_no_file(tmp_path, monkeypatch):
+    """A key in the environment, in a header and in an answer stays out of every file of the folder."""
+    key = "KEY-TEST-0123456789"
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    model = resolve("openai:gpt-5-mini", base_url="http://127.0.0.1:9/v1", retry=Retry(attempts=1))
+    said = CallableModel(lambda request: f"The key is {key}.", "teller")
+    compare([model, said], [{"id": "t", "goal": f"Say {key}", "expected": "no"}], folder=tmp_path, progress=False)
+    written = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+
+    assert b"http://127.0.0.1:9/v1" in written
+    assert not any(key[place : place + 8].encode() in written for place in range(len(key) - 7))
