@@ -21,6 +21,8 @@ class Retry:
     """A server that asks for a longer wait is not asked again."""
     total_seconds: float = 300.0
     """No try begins later than this after the first."""
+    longest_backoff_seconds: float = 8.0
+    """Where the server does not say how long to wait: it doubles from half a second up to this."""
 
     def wait(self, error: ModelError, tries: int, spent: float, chance: float) -> float | None:
         """Seconds to wait before another try; None when there is to be none.
@@ -41,7 +43,7 @@ class Retry:
 
     def backoff(self, tries: int) -> float:
         """Seconds to wait after so many tries where the server does not say."""
-        return min(0.5 * 2.0 ** (tries - 1), 8.0, self.longest_wait_seconds)
+        return min(0.5 * 2.0 ** (tries - 1), self.longest_backoff_seconds, self.longest_wait_seconds)
 
 
 @dataclass(slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections import deque
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -15,6 +16,7 @@ from virtual_time import now, run_virtually
 
 from agentnb.core.model import Delta
 from agentnb.errors import ModelError, SettingsError
+from agentnb.models.chat_completions import ChatCompletionsModel
 from agentnb.models.clients import clients
 from agentnb.models.endpoint import Endpoint
 from agentnb.models.gate import Gate
@@ -265,6 +267,37 @@ def test_a_batch_against_a_rate_limit(kind, latency, workers, seed):
     assert server.most <= workers
     assert seconds <= 20
     assert sum(way.waited for way in ways) > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [3, 20])
+def test_a_batch_against_a_real_server(workers):
+    """The same over HTTP, with a model for each worker: 5 calls in half a second, and real waits."""
+    taken: deque[float] = deque()
+
+    def answer(received: Any) -> Any:
+        at = time.monotonic()
+        while taken and taken[0] < at - 0.5:
+            taken.popleft()
+        if len(taken) >= 5:
+            return Raw({"error": {"message": "slow down"}}, 429, {"retry-after-ms": "500"})
+        taken.append(at)
+        return "ok"
+
+    async def worker(tasks: deque[int], url: str) -> None:
+        model = ChatCompletionsModel("m", url, KEY, concurrency=workers)
+        while tasks:
+            tasks.pop()
+            assert (await model.reply(request())).text == "ok"
+
+    async def batch(url: str) -> None:
+        tasks = deque(range(30))
+        await asyncio.gather(*(worker(tasks, url) for _ in range(workers)))
+
+    with ScriptedServer(answer) as server:
+        asyncio.run(batch(server.url))
+
+    assert len(server.requests) <= 60
 
 
 def test_one_call_that_is_refused_makes_the_others_wait():

@@ -104,6 +104,10 @@ def test_an_error_object_names_its_status(code, status):
         ({"retry-after": "soon"}, None),
         ({"retry-after": "-1"}, None),
         ({"retry-after": "nan"}, None),
+        ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "1m2ms"}, None),
+        ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "2.5s"}, 2.5),
+        ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "2.5s", "retry-after": "1"}, 1.0),
+        ({"x-ratelimit-remaining-tokens": "9", "x-ratelimit-reset-tokens": "2.5s"}, None),
         ({}, None),
     ],
 )

@@ -101,6 +101,15 @@ def test_waits_grow_and_end():
     assert len(error.notes) == 3
 
 
+def test_the_longest_own_wait():
+    """Where the server does not say how long, waits double up to a setting."""
+    waits = Waits()
+    with ScriptedServer([Raw("{}", 503)] * 5) as server:
+        error_of(server, waits=waits, retry=Retry(attempts=5, longest_backoff_seconds=1.0))
+
+    assert waits.seconds == [0.5, 1.0, 1.0, 1.0]
+
+
 @pytest.mark.parametrize(
     ("headers", "retry"),
     [
