@@ -15,10 +15,10 @@ from __future__ import annotations
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
+from weakref import finalize
 
 from agentnb.core.messages import ToolCall, ToolResult
 from agentnb.core.middleware import Event, StateMade, StepStarted, ToolStarted, budget
@@ -34,6 +34,7 @@ except ImportError:  # Windows: one append is one write there, too
     fcntl = None  # type: ignore[assignment]
 
 MAY_HAVE_RUN = "The process ended while this call was running. It may have taken effect."
+_APPENDING = os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0)
 _RECENT = 256
 _FRAMES = 8
 _FILES = 8
@@ -96,17 +97,20 @@ class Saving:
 
     def __call__(self, event: Event) -> None:
         """Write what the event brought."""
-        if isinstance(event, StateMade | StepStarted):
-            self._save(event.state)
-        elif isinstance(event, ToolStarted):
+        if isinstance(event, ToolStarted):
             self._file.begin(event.call, self._asked.get(id(event.call)) or self._resumed(event.call))
+        elif isinstance(event, StateMade) or (isinstance(event, StepStarted) and not self._file.holds(event.state)):
+            self._save(event.state)
 
     def _save(self, state: State) -> None:
         self._file.save((state,))
-        for call in state.calls:
-            self._asked.pop(id(call), None)
-        if not state.finished:
-            self._asked.update({id(call): state for call in state.open_calls})
+        if state.calls:
+            waiting = () if state.finished else state.open_calls
+            for call in state.calls:
+                if call in waiting:
+                    self._asked[id(call)] = state
+                else:
+                    self._asked.pop(id(call), None)
 
     def _resumed(self, call: ToolCall) -> State | None:
         """Where a call stands open that is not as the model wrote it, or that was open when the run began."""
@@ -129,7 +133,9 @@ class RunFile:
         if path.suffix == ".ipynb":
             raise UsageError(f"{path} is a notebook", layer="records", remedy='Save to a file such as "run.jsonl".')
         self.path = path
+        self._name = os.fspath(path)
         self._lock = threading.Lock()
+        self._file: int | None = None
         self._recent: OrderedDict[int, tuple[State, str]] = OrderedDict()
         self._frames: list[tuple[Any, str]] = []
         self._lines = Lines(path)
@@ -139,39 +145,57 @@ class RunFile:
 
     def save(self, states: Iterable[State]) -> None:
         """Append what the file does not hold yet."""
-        with self._lock, self._opened() as file:
-            self._append(file, [*self._told(states)])
+        self._append(lambda: self._told(states))
 
     def begin(self, call: ToolCall, state: State | None) -> None:
         """Note that a call is about to run."""
-        with self._lock, self._opened() as file:
-            after = self._recent.get(id(state), (None, None))[1]
-            told = {"begun": call.id, "name": call.name, **({"after": after} if after else {})}
-            self._append(file, [spelled(told)])
+        self._append(lambda: [self._begun(call, state)])
 
-    @contextmanager
-    def _opened(self) -> Iterator[int]:
-        """The file, locked, and all known that others wrote into it."""
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True) if not self._seen else None
-            file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
-        except OSError as error:
-            raise RecordingError(f"{self.path} can't be written: {error.strerror}") from error
-        try:
-            _lock(file)
+    def holds(self, state: State) -> bool:
+        """Whether this State was saved a short while ago."""
+        return id(state) in self._recent
+
+    def _append(self, tell: Callable[[], Iterable[str]]) -> None:
+        """Write what `tell` says, with the file locked and all known that others wrote into it."""
+        with self._lock:
+            try:
+                file = self._locked()
+                self._write(file, [*tell()])
+            except BaseException as error:
+                self._seen = ()  # what is known may go beyond what was written
+                self._release()
+                if isinstance(error, OSError):
+                    raise RecordingError(f"{self.path} can't be written: {error.strerror}") from error
+                raise
+            if not _unlock(file):
+                self._release()
+
+    def _locked(self) -> int:
+        """The file, open and locked; one that was put in its place meanwhile is opened anew."""
+        file = self._open() if self._file is None else self._file
+        _lock(file)
+        if self._seen != _stamp(self._name):
+            if _stamp(self._name)[:2] != _stamp(file)[:2]:
+                self._release()
+                file = self._open()
+                _lock(file)
             self._catch_up(file)
-            yield file
-        except BaseException:
-            self._seen = ()
-            raise
-        finally:
-            os.close(file)
+        return file
+
+    def _open(self) -> int:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = file = os.open(self._name, _APPENDING, 0o666)
+        self._closing = finalize(self, os.close, file)
+        return file
+
+    def _release(self) -> None:
+        if self._file is not None:
+            self._file = None
+            self._closing()
 
     def _catch_up(self, file: int) -> None:
         """Read what the file holds beyond what is known of it."""
         now = _stamp(file)
-        if now == self._seen:
-            return
         with open(self.path, "rb") as content:
             grown = now[:2] == self._seen[:2] and now[2] > self._seen[2] and self._lines.go_on(content)
             if not grown:
@@ -191,7 +215,7 @@ class RunFile:
             self._ids.add(told["id"])
         self._last = told["id"] if "state" in told else told.get("last", self._last)
 
-    def _append(self, file: int, new: list[str]) -> None:
+    def _write(self, file: int, new: list[str]) -> None:
         """One write of whole lines; what stands half written at the end gives way."""
         lines = self._lines
         if not new:
@@ -200,12 +224,13 @@ class RunFile:
             os.ftruncate(file, lines.end)
         head = ["\n"] if lines.unended else [] if lines.end else [HEADER, "\n"]
         content = "".join([*head, *(f"{line}\n" for line in new)]).encode()
-        try:
-            _write(file, content)
-        except OSError as error:
-            raise RecordingError(f"{self.path} can't be written: {error.strerror}") from error
+        _write(file, content)
         lines.wrote(content, len(new) + (not lines.number))
         self._seen = _stamp(file)
+
+    def _begun(self, call: ToolCall, state: State | None) -> str:
+        after = self._recent[id(state)][1] if id(state) in self._recent else None
+        return spelled({"begun": call.id, "name": call.name, **({"after": after} if after else {})})
 
     def _told(self, states: Iterable[State]) -> Iterator[str]:
         """The lines for these States and all they grew from, as far as the file lacks them."""
@@ -222,15 +247,12 @@ class RunFile:
         after = self._recent.get(id(known), (None, ""))[1]
         for each in reversed(new):
             told, aside = state_to_json(each)
-            content = spelled(told)
+            yield from self._frame(each, aside)
+            content, rest = _spelled_apart(told, aside)
             name = digest(after + content)
             if name not in self._ids:
-                if frame := self._frame(each):
-                    aside["request"] = frame[0]
-                    yield from frame[1]
-                elif was_asked(each):
-                    leave_out(aside, "request")
-                yield _line(name, after, content, aside)
+                parent = f'"after":"{after}",' if after else ""
+                yield f'{{"id":"{name}",{parent}"state":{content}{rest}}}'
                 self._ids.add(name)
                 self._last = name
             self._remember(each, name)
@@ -244,28 +266,37 @@ class RunFile:
         if len(self._recent) > _RECENT:
             self._recent.popitem(last=False)
 
-    def _frame(self, state: State) -> tuple[str, list[str]] | None:
-        """The id of what stood around the conversation that was sent, and the line for it when it is new."""
+    def _frame(self, state: State, aside: dict[str, Any]) -> list[str]:
+        """Note in `aside` what stood around the conversation that was sent; the line for it, when it is new."""
         sent = request_of(state)
-        if sent is None:
-            return None
-        for frame, name in self._frames:
+        for frame, name in self._frames if sent is not None else ():
             if same_frame(sent, frame):
-                return name, []
-        if not can_be_told(sent):
-            return None
+                aside["request"] = name
+                return []
+        if sent is None or not can_be_told(sent):
+            if was_asked(state):
+                leave_out(aside, "request")
+            return []
         content = spelled(frame_to_json(sent))
-        name = digest(content)
+        aside["request"] = name = digest(content)
         self._frames = [*self._frames[1 - _FRAMES :], (sent, name)]
         new = [] if name in self._ids else [f'{{"id":"{name}","frame":{content}}}']
         self._ids.add(name)
-        return name, new
+        return new
 
 
-def _line(name: str, after: str, content: str, aside: dict[str, Any]) -> str:
-    parent = f'"after":"{after}",' if after else ""
-    rest = f',"aside":{spelled(aside)}' if aside else ""
-    return f'{{"id":"{name}",{parent}"state":{content}{rest}}}'
+def _spelled_apart(told: dict[str, Any], aside: dict[str, Any]) -> tuple[str, str]:
+    """The JSON of what counts, and of what stands aside with its comma; both at once, which takes less time."""
+    if not aside:
+        return spelled(told), ""
+    text = spelled({"state": told, "aside": aside})
+    if text.count(_ASIDE) > 1:  # a value with such a field of its own
+        return spelled(told), _ASIDE + spelled(aside)
+    place = text.index(_ASIDE)
+    return text[len('{"state":') : place], text[place:-1]
+
+
+_ASIDE = ',"aside":'
 
 
 def _write(file: int, content: bytes) -> None:
@@ -273,24 +304,38 @@ def _write(file: int, content: bytes) -> None:
         content = content[os.write(file, content) :]
 
 
-def _stamp(file: int) -> tuple[int, ...]:
-    """What tells whether a file is still the one we know: where it is, how long, when changed."""
-    now = os.fstat(file)
+def _stamp(file: int | str) -> tuple[int, ...]:
+    """What tells whether a file is still the one we know: where it is, how long, when changed; () when gone."""
+    try:
+        now = os.stat(file)
+    except FileNotFoundError:
+        return ()
     return now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns
 
 
 def _lock(file: int, shared: bool = False) -> None:
-    """Wait until nobody else writes; closing the file gives it free."""
+    """Wait until nobody else writes. Where there are no locks, one append is one write all the same."""
     if fcntl is not None:
         try:
             fcntl.flock(file, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
         except OSError:
-            return  # a file system without locks: one append is one write
+            return
+
+
+def _unlock(file: int) -> bool:
+    """Whether the file may stay open; where it would be in the way of others, it may not."""
+    if fcntl is None:
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_UN)
+    except OSError:
+        return False
+    return True
 
 
 def _file(path: Path) -> RunFile:
     """What this process knows of this file, from the last time or from now on."""
-    key = os.path.realpath(path)
+    key = os.path.abspath(path)
     with _opening:
         file = _open_files.pop(key, None) or RunFile(path)
         _open_files[key] = file

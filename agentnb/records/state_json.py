@@ -57,21 +57,17 @@ def state_to_json(state: State) -> tuple[Json, Json]:
         aside["seconds"] = round(spent, 6)
     if decision is not None:
         told["decision"] = _decision_to_json(decision, aside)
-    if _is_act(state):
+    if is_act := _is_act(state):
         told["result"] = _result_to_json(state.results[-1], aside)
         if len(state.results) == len(state.calls) and not state.ring:
             told["guarded"] = False
-    is_now, should_be = _compared(state), _expected(state)
+    is_now, should_be = _compared(state), _expected(state, is_act)
     if is_now != should_be:
         pairs = zip(_FIELDS.items(), is_now, should_be, strict=True)
         told |= {name: encode(value) for (name, encode), value, same in pairs if value != same}
     if not _has_grown(state):
         told["prompt"] = _prompt_to_json(state)
     return told, aside
-
-
-def _is_plan(state: State) -> bool:
-    return state.kind == "plan" and state.decision is not None and state.parent is not None
 
 
 def _is_act(state: State) -> bool:
@@ -82,7 +78,7 @@ def _is_act(state: State) -> bool:
     return state.calls == parent.calls and state.results[:-1] == parent.results
 
 
-def _expected(state: State) -> tuple[Any, ...]:
+def _expected(state: State, is_act: bool) -> tuple[Any, ...]:
     """The fields that the transition makes by itself, in the order of `_FIELDS`.
 
     Those of the core's own transitions, said once more without making States: half the cost of a save.
@@ -90,14 +86,14 @@ def _expected(state: State) -> tuple[Any, ...]:
     parent, decision = state.parent, state.decision
     if parent is None:
         return _compared(_blank(state.kind))
-    if decision is not None and _is_plan(state):
+    if decision is not None and state.kind == "plan":
         return _expected_of_plan(state, parent, decision)
-    counters, ring = parent.counters, parent.ring
-    if is_act := _is_act(state):
-        counters = counters.with_result(state.results[-1], 0.0)
-        ring = state.ring if len(state.results) == len(state.calls) else ring
-    results = state.results if is_act else parent.results
-    added = state.added if is_act and _tells_results(state) else ()
+    added: tuple[Message, ...] = ()
+    counters, results, ring = parent.counters, parent.results, parent.ring
+    if is_act:
+        added = state.added if _tells_results(state) else ()
+        counters, results = counters.with_result(state.results[-1], 0.0), state.results
+        ring = state.ring if len(results) == len(state.calls) else ring
     same = (parent.warned, parent.asks, None, None, "")
     return (parent.goal, added, counters, parent.calls, results, parent.approvals, ring, *same)
 
@@ -160,7 +156,7 @@ def _prompt_to_json(state: State) -> list[Any]:
 
 
 def _decision_to_json(decision: Decision, aside: Json) -> Json:
-    told = {name: value for name in _DECIDED if (value := getattr(decision, name)) != _DECISION[name]}
+    told = _DECISION(decision)
     reply = decision.reply
     if reply is not None:
         told["reply"] = _reply_to_json(reply, aside)
@@ -177,18 +173,18 @@ def _decision_to_json(decision: Decision, aside: Json) -> Json:
 
 
 def _reply_to_json(reply: ModelReply, aside: Json) -> Json:
-    told = {name: value for name in _REPLIED if (value := getattr(reply, name)) != _REPLY[name]}
+    told = _REPLY(reply)
     if reply.calls:
         told["calls"] = _calls_to_json(reply.calls)
     if reply.usage is not None:
-        told["usage"] = _short(reply.usage, _USAGE)
+        told["usage"] = _USAGE(reply.usage)
     if reply.seconds:
         aside["model_seconds"] = round(reply.seconds, 6)
     return told
 
 
 def _result_to_json(result: ToolResult, aside: Json | None = None) -> Json:
-    told = _short(result, _RESULT)
+    told = _RESULT(result)
     if aside is None:
         return told
     if result.seconds:
@@ -237,7 +233,7 @@ def leave_out(aside: Json, what: str) -> None:
 
 def message_to_json(message: Message) -> Json:
     """One message; what stands at its default is left out."""
-    told = _short(message, _MESSAGE)
+    told = _MESSAGE(message)
     return told | {"calls": _calls_to_json(message.calls)} if message.calls else told
 
 
@@ -245,29 +241,38 @@ def _calls_to_json(calls: Sequence[ToolCall]) -> list[Json]:
     return [{name: value for name in _CALL if (value := getattr(call, name))} for call in calls]
 
 
-def _short(value: Any, defaults: Mapping[str, Any]) -> Json:
-    """The fields that are not at their default."""
-    return {name: each for name, default in defaults.items() if (each := getattr(value, name)) != default}
-
-
 def _counters_to_json(counters: Counters) -> Json:
-    return _short(counters, _COUNTED) | {"usage": _short(counters.usage, _USAGE)}
+    return _COUNTED(counters) | {"usage": _USAGE(counters.usage)}
 
 
-def _defaults(kind: type, *without: str) -> Json:
-    return {each.name: each.default for each in fields(kind) if each.name not in without}
+class _Fields:
+    """Some fields of a dataclass; of a value those that are not at their default."""
+
+    def __init__(self, kind: type, *names: str) -> None:
+        defaults = {each.name: each.default for each in fields(kind)}
+        self.names = names
+        self._defaults = tuple(defaults[name] for name in names)
+        self._get = attrgetter(*names)
+
+    def __call__(self, value: Any) -> Json:
+        triples = zip(self.names, self._get(value), self._defaults, strict=True)
+        return {name: each for name, each, default in triples if each is not default and each != default}
+
+    def read(self, told: Mapping[str, Any]) -> Json:
+        """Those that were told, to make one again."""
+        return {name: told[name] for name in self.names if name in told}
 
 
 _CALL = ("id", "name", "arguments", "problem")
-_COUNTED = _defaults(Counters, "usage", "seconds")
-_DECISION = _defaults(Decision)
-_DECIDED = ("again", "stop", "detail", "reasoning", "plain", "notes")
+_DECISION = _Fields(Decision, "again", "stop", "detail", "reasoning", "plain", "notes")
+_REPLY_NAMES = ("text", "reasoning", "finish", "refusal", "cost", "raw", "origin", "model", "answered_as", "notes")
+_REPLY = _Fields(ModelReply, *_REPLY_NAMES)
+_RESULT = _Fields(ToolResult, "call_id", "name", "content", "status", "arguments", "version", "notes")
+_MESSAGE_NAMES = ("role", "content", "call_id", "name", "reasoning", "plain", "raw", "origin", "failed")
+_MESSAGE = _Fields(Message, *_MESSAGE_NAMES)
+_USAGE = _Fields(Usage, *(each.name for each in fields(Usage)))
+_COUNTED = _Fields(Counters, *(each.name for each in fields(Counters) if each.name not in ("usage", "seconds")))
 _ERROR = ("message", "kind", "status", "retryable", "retry_after", "partial", "remedy", "notes")
-_MESSAGE = _defaults(Message, "calls", "_cache")
-_REPLY = _defaults(ModelReply)
-_REPLIED = ("text", "reasoning", "finish", "refusal", "cost", "raw", "origin", "model", "answered_as", "notes")
-_RESULT = _defaults(ToolResult, "value", "seconds", "traceback")
-_USAGE = _defaults(Usage)
 _FIELDS: dict[str, Callable[[Any], Any]] = {
     "goal": str,
     "added": lambda added: [*map(message_to_json, added)],
@@ -345,7 +350,7 @@ def _decision_from_json(told: Mapping[str, Any], aside: Mapping[str, Any], reque
     reply = None
     if "reply" in told:
         reply = reply_from_json({**told["reply"], "seconds": aside.get("model_seconds", 0.0)}, request)
-    plain = {name: told[name] for name in ("again", "detail", "reasoning", "plain") if name in told}
+    plain = _DECISION.read(told) | {"stop": _stop(told.get("stop")), "notes": tuple(told.get("notes", ()))}
     calls = _calls_from_json(told["calls"]) if "calls" in told else (reply.calls if reply else ())
     answer = told.get("answer")
     answer = reply.text if answer is True and reply else answer
@@ -353,8 +358,6 @@ def _decision_from_json(told: Mapping[str, Any], aside: Mapping[str, Any], reque
         reply,
         answer,
         calls,
-        stop=_stop(told.get("stop")),
-        notes=tuple(told.get("notes", ())),
         error=_error_from_json(aside.get("error"), request),
         value=answer if aside.get("value_is_text") else aside.get("value"),
         **plain,
@@ -372,9 +375,8 @@ def _error_from_json(told: Mapping[str, Any] | None, request: Any) -> ModelError
 
 def _result_from_json(told: Mapping[str, Any], aside: Mapping[str, Any] | None = None) -> ToolResult:
     aside = aside or {}
-    plain = {name: told[name] for name in _RESULT if name in told}
     return ToolResult(
-        **{**plain, "notes": tuple(told.get("notes", ()))},
+        **{**_RESULT.read(told), "notes": tuple(told.get("notes", ()))},
         value=told["content"] if aside.get("value_is_text") else aside.get("value"),
         seconds=aside.get("tool_seconds", 0.0),
         traceback=aside.get("traceback", ""),
@@ -383,8 +385,7 @@ def _result_from_json(told: Mapping[str, Any], aside: Mapping[str, Any] | None =
 
 def message_from_json(told: Mapping[str, Any]) -> Message:
     """The message that `message_to_json` told."""
-    plain = {name: told[name] for name in _MESSAGE if name in told}
-    return Message(**plain, calls=_calls_from_json(told.get("calls", ())))
+    return Message(**_MESSAGE.read(told), calls=_calls_from_json(told.get("calls", ())))
 
 
 def _calls_from_json(told: Sequence[Mapping[str, str]]) -> tuple[ToolCall, ...]:
@@ -392,8 +393,7 @@ def _calls_from_json(told: Sequence[Mapping[str, str]]) -> tuple[ToolCall, ...]:
 
 
 def _counters_from_json(told: Mapping[str, Any]) -> Counters:
-    plain = {name: told[name] for name in _COUNTED if name in told}
-    return Counters(**plain, usage=Usage(**{name: told["usage"][name] for name in _USAGE if name in told["usage"]}))
+    return Counters(**_COUNTED.read(told), usage=Usage(**_USAGE.read(told["usage"])))
 
 
 def _stop(told: str | None) -> StopReason | None:
