@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 _CELL = re.compile(r"get_ipython\(\)\.run_cell_magic\('agent', ")
 _RESUME = re.compile(r"get_ipython\(\)\.run_line_magic\('agent', 'resume\b")
-_EMPTY = re.compile(r"^(get_ipython\(\)\.run_cell_magic\('(?:agent|tool|compare)', .*, )''\)")
+_EMPTY = re.compile(r"^(get_ipython\(\)\.run_cell_magic\('(?:agent|tool|prompt|compare)', .*, )''\)")
 """A cell without a body: IPython would refuse it with an error that test runs of notebooks don't see."""
 AWAITED = "agent_awaited"
 """The hidden twin of the magic, which returns a coroutine."""

@@ -29,6 +29,7 @@ def show_help(magics: AgentMagics, words: list[str]) -> None:
     """What there is, and how things stand."""
     print("%%agent [options]   run an agent on the text of the cell (%%agent? shows the options)")
     print("%%tool              define tools; run the cell again to change them")
+    print("%%prompt NAME       keep a text with variables such as {{city}}; %%agent --prompt NAME uses it")
     for name, command in COMMANDS.items():
         print(f"%agent {name:<13}{(command.__doc__ or '').splitlines()[0]}")
     print()

@@ -34,7 +34,12 @@ def unload(shell: Any) -> None:
     shell.input_transformers_post[:] = [
         each for each in shell.input_transformers_post if getattr(each, "__name__", "") != await_agent_cells.__name__
     ]
-    for kind, name in (*product(("line", "cell"), ("agent", AWAITED)), ("cell", "tool"), ("cell", "compare")):
+    for kind, name in (
+        *product(("line", "cell"), ("agent", AWAITED)),
+        ("cell", "tool"),
+        ("cell", "prompt"),
+        ("cell", "compare"),
+    ):
         shell.magics_manager.magics[kind].pop(name, None)
 
 

@@ -1,7 +1,7 @@
-"""The magics: `%%agent` runs an agent inline, `%%tool` defines tools, `%agent` does the rest.
+"""The magics: `%%agent` runs an agent inline, `%%tool` defines tools, `%%prompt` prompts, `%agent` does the rest.
 
-The path of a `%%agent` cell: read the options (`options.py`), assemble the Agent, follow its States and show each step
-(`follow.py`), with the newest State always in the variable that `-o` names, whatever stops the run.
+The path of a `%%agent` cell (`agent_cell.py`): read the options (`options.py`), assemble the Agent, follow its States
+and show each step (`follow.py`), with the newest State always in the variable that `-o` names, whatever stops the run.
 """
 
 from __future__ import annotations
@@ -14,13 +14,11 @@ from IPython.core.magic_arguments import argument, magic_arguments
 
 from agentnb.agent import Agent
 from agentnb.core.state import State
-from agentnb.errors import UsageError
 from agentnb.notebook import commands
+from agentnb.notebook.agent_cell import resumed, work_of
 from agentnb.notebook.cells import AWAITED
 from agentnb.notebook.compare_cell import compare_options, run_compare
-from agentnb.notebook.follow import CellRun
-from agentnb.notebook.names import run_named
-from agentnb.notebook.options import assemble, parse, without_markers
+from agentnb.notebook.prompt_cells import define_prompt
 from agentnb.notebook.tool_cells import define_tools
 
 
@@ -35,12 +33,17 @@ class AgentMagics(Magics):  # type: ignore[misc]
         self.previous: State | None = None
         self.last_agent: Agent | None = None
         self.agents: dict[str, Agent] = {}
+        self.prompt_versions: dict[str, list[str]] = {}
 
     @magic_arguments()
-    @argument("-m", "--model", help='"provider:model", "local", or a variable that holds a model')
+    @argument("-m", "--model", help='"provider:model", "local", or a variable that holds a model; several with commas')
+    @argument("--prompt", help="a prompt of the notebook (%%%%prompt NAME); several with commas run side by side")
+    @argument(
+        "--set", action="append", metavar="NAME=VALUE", help="a variable of the prompt; else the notebook's counts"
+    )
     @argument("-t", "--tools", help='names with commas between, or "none"; all tools of the notebook when not given')
     @argument("-o", "--out", help="the variable that holds the run, from its first step on")
-    @argument("--planner", help='"tools", "json", or a variable that holds a planner')
+    @argument("--planner", help='"tools", "json", or a variable that holds a planner; several with commas')
     @argument("--steps", help="at most so many model calls; 20 when not given")
     @argument("--tokens", help="at most so many tokens")
     @argument("--cost", help="at most so many US dollars")
@@ -56,21 +59,27 @@ class AgentMagics(Magics):  # type: ignore[misc]
     def agent(self, line: str, cell: str | None = None) -> None:
         """Run an agent on the text of this cell; its steps appear below. `%agent help` lists what else there is."""
         if cell is not None:
-            self._run_of(line, cell).run()
+            work_of(self, type(self).agent, line, cell).run()
         elif line.split()[:1] == ["resume"]:
-            self._resumed(line).run()
+            resumed(self, type(self).agent, line).run()
         else:
             commands.run(self, line)
 
     @line_cell_magic(AWAITED)
     def agent_awaited(self, line: str, cell: str | None = None) -> Coroutine[Any, Any, None]:
         """The same as `%%agent` and `%agent resume`, awaited, so that the kernel stays alive meanwhile."""
-        return (self._resumed(line) if cell is None else self._run_of(line, cell)).arun()
+        magic = type(self).agent
+        return (resumed(self, magic, line) if cell is None else work_of(self, magic, line, cell)).arun()
 
     @cell_magic("tool")
     def tool(self, line: str, cell: str) -> None:
         """Define tools: each function of this cell becomes one. Run the cell again to change them."""
         define_tools(self.shell, line, cell)
+
+    @cell_magic("prompt")
+    def prompt(self, line: str, cell: str) -> None:
+        """Keep the text of this cell as a prompt: `%%prompt NAME`, with variables such as {{city}}."""
+        define_prompt(self.shell, self.prompt_versions, line, cell)
 
     def begin(self, agent: Agent, out: str | None) -> None:
         """A run begins: this agent makes it, and the run before it becomes the previous one."""
@@ -83,20 +92,3 @@ class AgentMagics(Magics):  # type: ignore[misc]
     def compare(self, line: str, cell: str) -> None:
         """Run several models, planners, prompts or temperatures on the tasks in this cell, and compare them."""
         run_compare(self, type(self).compare, line, cell)
-
-    def _run_of(self, line: str, cell: str) -> CellRun:
-        options = parse(type(self).agent, line)
-        goal = without_markers(cell)
-        if not goal.strip():
-            raise UsageError("the cell holds no goal", remedy="Write it below the line; %agent resume NAME goes on.")
-        space = self.shell.user_ns
-        start = run_named(options.start, space).say(goal) if options.start else State.start(goal)
-        return CellRun(self, assemble(options, self.model, space), start, options.out, options.show)
-
-    def _resumed(self, line: str) -> CellRun:
-        """`resume NAME [options]`: go on with that run, by the agent that made it, changed by the options."""
-        name, _, words = line.strip().removeprefix("resume").strip().partition(" ")
-        options = parse(type(self).agent, words)
-        start = run_named(name, self.shell.user_ns)
-        agent = assemble(options, self.model, self.shell.user_ns, self.agents.get(name, self.last_agent))
-        return CellRun(self, agent, start, options.out or name, options.show)

@@ -1,0 +1,101 @@
+"""From a `%%agent` cell, or `%agent resume NAME`, to the work that it asks for.
+
+One model, prompt and planner make one run (`follow.py`); several of them, with commas between, make one run for every
+combination, side by side (`side_by_side.py`).
+"""
+
+from __future__ import annotations
+
+import argparse
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+from agentnb.agent import Agent
+from agentnb.core.state import State
+from agentnb.errors import UsageError
+from agentnb.notebook.follow import CellRun, CellWork
+from agentnb.notebook.names import run_named
+from agentnb.notebook.options import assemble, parse, without_markers
+from agentnb.notebook.prompt_cells import check_used, filled, prompt_named, set_values
+from agentnb.notebook.side_by_side import SideBySide, Variant
+
+if TYPE_CHECKING:
+    from agentnb.notebook.magics import AgentMagics
+
+AXES = {"model": "-m", "prompt": "--prompt", "planner": "--planner"}
+"""The options that may hold several words."""
+
+
+def work_of(magics: AgentMagics, magic: Any, line: str, cell: str) -> CellWork:
+    """What a `%%agent` cell does.
+
+    Raises:
+        AgentnbError: An option makes no sense, or there is no goal; nothing was started.
+    """
+    options = parse(magic, line)
+    body = without_markers(cell)
+    if options.set and not options.prompt:
+        raise UsageError("--set needs a prompt", remedy="Write --prompt NAME; a cell's own text is sent as it is.")
+    chosen = spread(options)
+    check_used(
+        set_values(options.set), [prompt_named(each.prompt, magics.shell.user_ns) for _, each in chosen if each.prompt]
+    )
+    made = [Variant(label, *_run_of(magics, each, body), each.model or "") for label, each in chosen]
+    if len(made) == 1:
+        return CellRun(magics, made[0].agent, made[0].state, options.out, options.show)
+    return SideBySide(magics, made, options.out, options.show)
+
+
+def spread(options: argparse.Namespace) -> list[tuple[str, argparse.Namespace]]:
+    """One set of options for every combination of models, prompts and planners, with the words that tell it apart.
+
+    Raises:
+        UsageError: A word stands there twice.
+    """
+    words = {axis: _words(getattr(options, axis), flag) for axis, flag in AXES.items()}
+    several = [axis for axis, its in words.items() if len(its) > 1]
+    found = []
+    for combination in product(*words.values()):
+        chosen = dict(zip(words, combination, strict=True))
+        label = " · ".join(str(chosen[axis]) for axis in several)
+        found.append((label, argparse.Namespace(**{**vars(options), **chosen})))
+    return found
+
+
+def _words(text: str | None, flag: str) -> list[str | None]:
+    words = [word.strip() for word in (text or "").split(",") if word.strip()]
+    if len(set(words)) < len(words):
+        raise UsageError(f"{flag} {text!r} names one of them twice", remedy="Name each once.")
+    return [*words] or [None]
+
+
+def _run_of(magics: AgentMagics, options: argparse.Namespace, body: str) -> tuple[Agent, State]:
+    """The agent of one set of options, and where it starts."""
+    space = magics.shell.user_ns
+    agent, goal = assemble(options, magics.model, space), body
+    if options.prompt:
+        prompt = prompt_named(options.prompt, space)
+        system, goal = filled(prompt, body, set_values(options.set), space)
+        if system is not None and options.system_prompt:
+            what = f"prompt {prompt.name!r} would be a second system prompt"
+            raise UsageError(what, remedy="Leave --system-prompt out, or write {{goal}} into the prompt.")
+        agent = agent if system is None else agent.replace(system_prompt=system)
+    if not goal.strip():
+        raise UsageError("the cell holds no goal", remedy="Write it below the line; %agent resume NAME goes on.")
+    return agent, run_named(options.start, space).say(goal) if options.start else State.start(goal)
+
+
+def resumed(magics: AgentMagics, magic: Any, line: str) -> CellWork:
+    """`resume NAME [options]`: go on with that run, by the agent that made it, changed by the options.
+
+    Raises:
+        AgentnbError: There is no such run, or an option makes no sense.
+    """
+    name, _, words = line.strip().removeprefix("resume").strip().partition(" ")
+    options = parse(magic, words)
+    if options.prompt or options.set:
+        raise UsageError("%agent resume takes no prompt", remedy="%%agent --from NAME --prompt ... goes on with words.")
+    space = magics.shell.user_ns
+    start = run_named(name, space)
+    agent = assemble(options, magics.model, space, magics.agents.get(name, magics.last_agent))
+    return CellRun(magics, agent, start, options.out or name, options.show)
