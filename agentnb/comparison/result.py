@@ -11,7 +11,7 @@ It holds no transcript: what is asked for is read from its folder.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from os import PathLike
@@ -108,7 +108,11 @@ class Comparison:
         Raises:
             UsageError: The name ends otherwise, or there are no such columns.
         """
-        forms = {None: list, "inspect_ai": table.inspect_rows, "evalstats": table.evalstats_rows}
+        forms: dict[str | None, Callable[[list[Row]], list[Row]]] = {
+            None: list,
+            "inspect_ai": table.inspect_rows,
+            "evalstats": table.evalstats_rows,
+        }
         if columns not in forms:
             raise _wrong(f"columns={columns!r} is not known", 'Use "inspect_ai" or "evalstats", or leave it out.')
         kinds = {".csv": table.write_csv, ".jsonl": table.write_json_lines, ".parquet": table.write_parquet}

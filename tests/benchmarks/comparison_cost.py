@@ -3,6 +3,7 @@
     python tests/benchmarks/comparison_cost.py throughput [--runs 1000] [--steps 5] [--at-once 50]
     python tests/benchmarks/comparison_cost.py units [--units 100000]
     python tests/benchmarks/comparison_cost.py kill [--times 50]
+    python tests/benchmarks/comparison_cost.py dask
 
 `throughput` writes everything that `batch` writes: transcripts, answers, log, table; the plain loop writes nothing.
 """
@@ -121,7 +122,9 @@ def units(number: int) -> None:
         began = time.perf_counter()
         batch(Agent(model=model), goals, repeats=10, folder=folder, concurrency=50, progress=look)
         took = time.perf_counter() - began
-        print(f"{number:,} units in {took:.0f} s; resident MB at each tenth: {[round(mb) for _, mb in seen]}", flush=True)
+        print(
+            f"{number:,} units in {took:.0f} s; resident MB at each tenth: {[round(mb) for _, mb in seen]}", flush=True
+        )
         began = time.perf_counter()
         batch(Agent(model=model), goals, repeats=10, folder=folder, concurrency=50)
         print(f"resume: {time.perf_counter() - began:.1f} s; {resident_mb():.0f} MB", flush=True)
@@ -199,10 +202,49 @@ def _paid(path: Path) -> Counter[str]:
     return Counter(path.read_text().splitlines()) if path.exists() else Counter()
 
 
+# ── tools that compute ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def dask(runs: int = 24, size: int = 5_000_000) -> None:
+    """Units whose tool computes, on threads of this process and on two processes of a dask LocalCluster."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    from distributed import Client, LocalCluster
+
+    from agentnb import Agent, batch, calls, tool
+
+    @tool
+    def add_up(size: int) -> int:
+        """Add up squares.
+
+        Args:
+            size: How many.
+
+        Returns:
+            Their sum.
+        """
+        return sum(number * number for number in range(size))
+
+    def model(request: Any) -> Any:
+        return "done" if request.messages[-1]["role"] == "tool" else calls("add_up", size=size)
+
+    def run(executor: Any) -> None:
+        goals = [{"goal": str(number), "expected": "done"} for number in range(runs)]
+        result = batch(Agent(model, [add_up]), goals, executor=executor, concurrency=4, first=None)
+        assert {row["outcome"] for row in result.rows} == {"right"}
+
+    with ThreadPoolExecutor(4) as threads:
+        wall, cpu = measured(lambda: run(threads))
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster) as client:
+        run(client)
+        other, _ = measured(lambda: run(client))
+    print(f"threads {wall:.1f} s ({cpu:.1f} s CPU); dask, 2 processes: {other:.1f} s; speed-up {wall / other:.2f}")
+
+
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["throughput", "units", "kill"])
+    parser.add_argument("what", choices=["throughput", "units", "kill", "dask"])
     for name, default in (("runs", 1000), ("steps", 5), ("at-once", 50), ("units", 100_000), ("times", 50)):
         parser.add_argument(f"--{name}", type=int, default=default)
     given = parser.parse_args()
@@ -210,8 +252,10 @@ def main() -> None:
         throughput(given.runs, given.steps, given.at_once)
     elif given.what == "units":
         units(given.units)
-    else:
+    elif given.what == "kill":
         print(kill(given.times))
+    else:
+        dask()
 
 
 if __name__ == "__main__":
