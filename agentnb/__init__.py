@@ -22,6 +22,7 @@ _HOME = {
     "Panel": "agentnb.notebook.panel",
     "RunLog": "agentnb.middleware.run_log",
     "Runtime": "agentnb.core.runtime",
+    "Saving": "agentnb.records.run_file",
     "ScriptedModel": "agentnb.models.scripted",
     "State": "agentnb.core.state",
     "StopReason": "agentnb.core.limits",

@@ -23,7 +23,7 @@ from agentnb.core.state import State
 from agentnb.errors import RecordingError, UsageError
 from agentnb.records.request_json import can_be_told, frame_from_json, frame_to_json, request_of, same_frame, was_asked
 from agentnb.records.run_lines import BAD, FORMAT, VERSION
-from agentnb.records.runnable import LEFT_OUT
+from agentnb.records.runnable import LEFT_OUT, PARTLY
 from agentnb.records.state_json import Json, leave_out, spelled, state_from_json, state_to_json
 from agentnb.text import bound
 
@@ -88,6 +88,8 @@ def _told(path: Sequence[State], longest: int | None, requests: bool) -> Iterato
             leave_out(kept, "request")
         if longest is not None:
             told, kept = _cut(told, kept, longest)
+            if state.parent is None:
+                told["added"] = [{"origin": PARTLY, **message} for message in told.get("added", ())]
         yield spelled({"state": told, **({"aside": kept} if kept else {})})
 
 

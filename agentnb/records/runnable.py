@@ -10,6 +10,8 @@ from agentnb.errors import UsageError
 
 LEFT_OUT = "shortened when the notebook was saved"
 """The note of what a notebook's output had no room for; also the origin of a message that it cut."""
+PARTLY = "its run was shortened when the notebook was saved"
+"""The origin of the first message of a run of which something is cut, so that all other runs are not looked through."""
 
 
 def check_runnable(state: State, tools: Iterable[Tool]) -> None:
@@ -60,6 +62,11 @@ def _offered(state: State) -> set[str]:
 
 def _first_cut(state: State) -> str | None:
     """The oldest part of the conversation that is not whole, in words."""
+    first = state
+    while first.parent is not None:
+        first = first.parent
+    if not any(message.origin in (PARTLY, LEFT_OUT) for message in first.added):
+        return None
     for each in state.path():
         if _is_cut(each):
             return f"step {each.counters.steps}" if each.kind in ("plan", "act") else "what was said"
