@@ -29,7 +29,7 @@ from agentnb.models.named import to_model
 from agentnb.planners.preamble import to_example
 from agentnb.planners.tool_calling import ToolCallingPlanner
 from agentnb.text import shorten
-from agentnb.tools.tool import to_tool
+from agentnb.tools.tool import to_tools
 
 
 @dataclass(frozen=True, repr=False)
@@ -39,7 +39,7 @@ class Agent:
     model: Any = None
     """"provider:model", a Model, or any callable; None is chosen when it is first asked (README, "Who answers")."""
     tools: Sequence[Any] = ()
-    """Tools and plain functions."""
+    """Tools, plain functions, and lists of them, such as the tools of an MCP server."""
     system_prompt: str = ""
     name: str = "assistant"
     planner: str | Planner = "tools"
@@ -56,7 +56,7 @@ class Agent:
     """The type of the answer (a pydantic model, a dataclass, list[str], int, ...): `run.value` is one."""
 
     def __post_init__(self) -> None:
-        tools = tuple(to_tool(each) for each in self.tools)
+        tools = to_tools(self.tools)
         put = object.__setattr__
         put(self, "tools", tools)
         put(self, "limits", self.limits or _default_limits())

@@ -26,7 +26,7 @@ from agentnb.instructions import Example
 from agentnb.text import shorten
 from agentnb.threads import Outcome, is_async, outcome_of
 from agentnb.tools.arguments import cast_arguments
-from agentnb.tools.results import SMALLEST_LIMIT, error_text, result_text, traceback_text
+from agentnb.tools.results import SMALLEST_LIMIT, error_text, readable, result_text, traceback_text
 from agentnb.tools.schema import Parameters, read_parameters
 from agentnb.tools.signature import inner_function, is_unbound, read_docstring
 from agentnb.tools.versions import read_source, stamp
@@ -140,6 +140,10 @@ class Tool:
         seconds = time.perf_counter() - began
         if outcome.error is not None:
             return self._failed(call, kept, outcome, seconds, notes)
+        if isinstance(told := outcome.value, ToolResult):  # the function says all of it: a nested run, a tool elsewhere
+            content, more = readable(told.content, self.options.max_chars)
+            about = (kept, version, seconds, told.traceback, (*notes, *told.notes, *more), told.used)
+            return ToolResult(call.id, call.name, content, told.status, told.value, *about)
         content, more = result_text(outcome.value, self.options.max_chars)
         notes = (*notes, *outcome.notes, *more)
         return ToolResult(call.id, call.name, content, "ok", outcome.value, kept, version, seconds, "", notes)
@@ -256,6 +260,13 @@ def to_tool(thing: Any, **options: Any) -> CoreTool:
             f"{shorten(repr(thing))} is no tool", remedy="Give a function, or an object with .spec and .answer(call)."
         )
     return Tool(thing, _options(options))
+
+
+def to_tools(things: Any) -> tuple[CoreTool, ...]:
+    """Every tool of these things; one that holds several (a list, an MCP server) stands for all of them."""
+    if _is_tool(things) or callable(things) or isinstance(things, str | Mapping) or not hasattr(things, "__iter__"):
+        return (to_tool(things),)
+    return tuple(tool for each in things for tool in to_tools(each))
 
 
 def _is_tool(thing: Any) -> bool:
