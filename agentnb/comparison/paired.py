@@ -187,7 +187,7 @@ def detectable_difference(differences: Sequence[float], alpha: float = 1 - LEVEL
         None when the tasks are too few to show any difference at this level.
     """
     n = len(differences)
-    if not n or 2 * 0.5**n > alpha:
+    if not n:
         return None
     moved = [abs(each) for each in differences if each]
     if all(each == 1 for each in moved):

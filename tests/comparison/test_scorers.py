@@ -160,6 +160,11 @@ def test_json_fields(answer, value):
     assert scored("json_fields", answer, {"city": "Paris", "temp": 31}).value == value
 
 
+def test_json_truth_is_no_number():
+    """true is not 1, in either direction."""
+    assert scored("json_fields", '{"ok": 1, "n": true}', {"ok": True, "n": 1}).value == 0
+
+
 def test_json_fields_reach_inside():
     """Paths, lists, tolerance, and what differs is told."""
     expected = {"places.1.name": "B", "n": 2.0, "tags": [1, 2]}
