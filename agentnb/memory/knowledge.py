@@ -27,7 +27,7 @@ from agentnb.memory.hits import Added, Hit, Hits, told
 from agentnb.memory.readers import read_blocks
 from agentnb.memory.sources import Source, sources
 from agentnb.memory.table import Shown
-from agentnb.memory.words import WordIndex, match_query
+from agentnb.memory.words import WordIndex
 from agentnb.text import mask
 from agentnb.threads import run_in_thread
 from agentnb.tools.tool import Tool, tool
@@ -205,20 +205,12 @@ class Knowledge(Shown):
         return await found if isawaitable(found) else found
 
     def _ranked(self, query: str, k: int, vector: Any) -> Hits:
-        by_words = self._by_words(query, k if vector is None else max(k, _CANDIDATES))
-        scores = [(row, -rank) for row, rank in by_words]
-        if vector is not None and self.vectors is not None:
-            near = self.vectors.nearest(vector, max(k, _CANDIDATES))
-            scores = vectors.fused([row for row, _ in by_words], near)[:k]
+        if vector is None or self.vectors is None:
+            return Hits(query, self._hits(_WORDS.search(self.database, query, k)))
+        candidates = max(k, _CANDIDATES)
+        by_words = [row for row, _ in _WORDS.search(self.database, query, candidates)]
+        scores = vectors.fused(by_words, self.vectors.nearest(vector, candidates))[: max(k, 0)]
         return Hits(query, self._hits(scores))
-
-    def _by_words(self, query: str, most: int) -> list[tuple[int, float]]:
-        match = match_query(query)
-        if not match or most < 1:
-            return []
-        sql = f"SELECT rowid, rank FROM chunk_words WHERE chunk_words MATCH ? AND rank MATCH '{_WORDS.ranking}'"
-        found = self.database.rows(f"{sql} ORDER BY rank LIMIT ?", (match, most))
-        return sorted(found, key=lambda row: (row[1], row[0]))
 
     def _hits(self, scores: Iterable[tuple[int, float]]) -> list[Hit]:
         sql = (

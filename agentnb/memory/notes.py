@@ -27,7 +27,7 @@ from agentnb.memory.database import Database
 from agentnb.memory.quoted import readable
 from agentnb.memory.summary import extract, material, summarise
 from agentnb.memory.table import Shown
-from agentnb.memory.words import WordIndex, match_query
+from agentnb.memory.words import WordIndex, match_query, terms
 from agentnb.models.named import to_model
 from agentnb.text import shorten
 from agentnb.tools.tool import Tool
@@ -130,7 +130,7 @@ class Notes(Shown):
 
     def search(self, query: str, k: int = 5) -> tuple[Note, ...]:
         """The notes in sight that have words of the query, the best first."""
-        match = match_query(query)
+        match = match_query(terms(query))
         if not match:
             return ()
         found = self.database.rows(

@@ -12,7 +12,10 @@ from __future__ import annotations
 import re
 import sqlite3
 import unicodedata
+from collections.abc import Sequence
+from itertools import accumulate
 
+from agentnb.memory.database import Database
 from agentnb.text import clean
 
 _UNSPACED = (
@@ -23,6 +26,8 @@ _TERM = re.compile(f"[{_UNSPACED}]+|[^\\W_{_UNSPACED}]+")
 _SIGNS = re.compile(r"[\W_]+")
 """Taken out here, since SQLite's idea of a sign is another one than Python's."""
 _MOST_TERMS = 64
+_MOST_RANKED = 20_000
+"""Rows; to rank one takes some microseconds."""
 _MOST_TYPED = 4_000
 """Characters of a query that are looked at."""
 
@@ -51,12 +56,9 @@ def terms(query: str) -> list[str]:
     return list(found)[:_MOST_TERMS]
 
 
-def match_query(query: str) -> str:
-    """An FTS5 query that finds texts with any of the words; "" when there is nothing to look for.
-
-    Every word is quoted, so nothing that is typed is read as FTS5's own language.
-    """
-    return " OR ".join(f'"{term}"*' if len(term) == 1 and _RUN.match(term) else f'"{term}"' for term in terms(query))
+def match_query(found: Sequence[str]) -> str:
+    """An FTS5 query for texts with any of these terms; each is quoted, so none is read as FTS5's own language."""
+    return " OR ".join(f'"{term}"*' if len(term) == 1 and _RUN.match(term) else f'"{term}"' for term in found)
 
 
 class WordIndex:
@@ -74,10 +76,28 @@ class WordIndex:
             f"CREATE VIRTUAL TABLE IF NOT EXISTS {table} USING fts5({names}, content='', "
             "tokenize='porter unicode61 remove_diacritics 2')"
         )
-        self.ranking = f"bm25({', '.join(f'{weight:g}' for weight in columns.values())})"
-        """How FTS5 is told to compute its `rank`; the smaller the better."""
+        weights = ", ".join(f"{weight:g}" for weight in columns.values())
+        self._count = f"SELECT count(*) FROM (SELECT 1 FROM {table} WHERE {table} MATCH ? LIMIT {_MOST_RANKED})"
+        self._rank = (
+            f"SELECT id, score FROM (SELECT rowid AS id, -bm25({table}, {weights}) AS score FROM {table} "
+            f"WHERE {table} MATCH ? LIMIT {_MOST_RANKED}) ORDER BY score DESC, id LIMIT ?"
+        )
         self._insert = f"INSERT INTO {table}(rowid, {names}) VALUES (?, {marks})"
         self._delete = f"INSERT INTO {table}({table}, rowid, {names}) VALUES ('delete', ?, {marks})"
+
+    def search(self, database: Database, query: str, most: int) -> list[tuple[int, float]]:
+        """The rows that have words of the query, the best first, with their BM25 score (the higher the better)."""
+        found = self._telling(database, terms(query))
+        return database.rows(self._rank, (match_query(found), most)) if found and most > 0 else []
+
+    def _telling(self, database: Database, found: list[str]) -> list[str]:
+        """The rarest of the terms, as many as can be ranked in a moment; what is in most texts tells little."""
+        if len(found) < 2:
+            return found
+        counts = {term: database.rows(self._count, (match_query([term]),))[0][0] for term in found}
+        rarest = sorted(found, key=counts.__getitem__)
+        ranked = [*accumulate(counts[term] for term in rarest)]
+        return [term for place, term in enumerate(rarest) if not place or ranked[place] <= _MOST_RANKED]
 
     def add(self, connection: sqlite3.Connection, row: int, *texts: str) -> None:
         """Index the texts of a row, in the order of the columns."""
