@@ -42,7 +42,8 @@ def material(run: State) -> str:
 def _call(result: ToolResult, limit: int) -> str:
     given = ", ".join(f"{name}={json.dumps(each, ensure_ascii=False, default=str)}" for name, each in _given(result))
     failed = "" if result.ok else f"({result.status}) "
-    return f"{result.name}({shorten(given)}) = {failed}{shorten(result.content, limit)}"
+    content = result.content.removeprefix(QUOTED)  # what a search of ours begins with tells nothing
+    return f"{result.name}({shorten(given)}) = {failed}{shorten(content, limit)}"
 
 
 def _given(result: ToolResult) -> list[tuple[str, object]]:

@@ -8,7 +8,7 @@ import logging
 import pytest
 from fakes import HandClock, add, check_state
 
-from agentnb import Agent, Limits, ScriptedModel, State, StopReason, calls, tool
+from agentnb import Agent, Limits, ScriptedModel, State, StopReason, calls, load, save, tool
 from agentnb.core.messages import ToolCall
 from agentnb.errors import ModelError
 from agentnb.memory.notes import Notes
@@ -210,3 +210,15 @@ def test_a_run_over_the_same_notes_asks_the_same():
         told.append(agent.run("second").steps[0].request)
 
     assert told[0] == told[1]
+
+
+def test_a_saved_run_keeps_what_it_was_told(tmp_path, notes):
+    """Saved and loaded, the first message still has the notes and the goal is the person's."""
+    notes.add("Prefers kelvin.")
+    run = agent_of(notes, [calls("add", a=1, b=2), "3"]).run("Hello")
+
+    save(run, tmp_path / "run.jsonl")
+    again = load(tmp_path / "run.jsonl")
+    assert again == run
+    assert again.goal == "Hello"
+    assert again.messages[0].content.startswith(HEAD)

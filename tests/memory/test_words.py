@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agentnb.memory.database import Database
 from agentnb.memory.words import WordIndex, match_query, spaced, terms
 
 HARD = st.text(st.sampled_from(list("\"'*^(){}:+-ab AND OR NOT NEAR 雨天\0\ud800\u0301é　ﾊ가")), max_size=40)
@@ -84,3 +85,16 @@ def test_a_long_query_is_cut():
 def test_pairs_overlap_and_the_last_stands_alone():
     """So that two characters and one are found anywhere in a run."""
     assert spaced("预报员").split() == ["预报", "报员", "员"]
+
+
+@pytest.mark.slow
+def test_words_of_most_texts_are_left_out_of_long_searches(tmp_path):
+    """Beside a rare word the commonest ones cost time and tell nothing; alone they still find something."""
+    words = WordIndex("words", body=1.0)
+    database = Database(tmp_path / "w.db", (words.schema,))
+    with database.writing() as connection:
+        for row in range(1, 25_001):
+            words.add(connection, row, f"common usual {'rare' if row == 24_000 else ''}")
+
+    assert [row for row, _ in words.search(database, "usual rare common", 5)] == [24_000]
+    assert len(words.search(database, "common usual", 5)) == 5
