@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 import pickle
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 from fakes import FunctionTool, collect, runtime_for
 
 from agentnb import Agent, Limits, ScriptedModel, State, StopReason, calls, load, save, tool
 from agentnb.core.messages import Message, ToolCall, ToolResult
-from agentnb.core.model import ModelReply
+from agentnb.core.model import ModelReply, Prompt
 from agentnb.core.planner import Decision
+from agentnb.core.state import Counters
 from agentnb.core.tool import ToolSpec
 from agentnb.models.anthropic import AnthropicModel
 from agentnb.models.chat_completions import ChatCompletionsModel
@@ -117,6 +118,20 @@ def test_compaction_comes_back_by_reference(path):
     assert again.request().messages == compact.say("on").request().messages
     assert again.parent.prompt.items[0] is again.path()[0].prompt.items[0]
     assert lines(path)[-2]["state"]["prompt"] == [[0, 1], {"role": "user", "content": "a summary"}, [1, 2]]
+
+
+def test_a_state_that_a_middleware_rewrote_comes_back(path):
+    """What a step should have added and what it holds may differ: then the file keeps what it holds."""
+    state = State.start("go").planned(Decision(calls=(ToolCall("c", "f"),))).answered(ToolResult("c", "f", "a name"))
+    hidden = replace(state.added[0], content="[a name]")
+    prompt = Prompt([*state.prompt.items[: state.end - 1], hidden])
+    for changes in ({"added": (hidden,), "prompt": prompt}, {"counters": Counters()}, {"goal": "other"}, {"asks": 2}):
+        changed = replace(state, **changes).say("on")
+        save(changed, path)
+
+        assert load(path) == changed
+        assert load(path).request().messages == changed.request().messages
+        assert load(path).parent.asks == changed.parent.asks
 
 
 @pytest.mark.parametrize(
