@@ -6,12 +6,14 @@ Nothing secret is in it. What can't be found out is None.
 from __future__ import annotations
 
 import hashlib
+import os
 import platform
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, lru_cache
 from importlib import metadata
 from typing import Any
 
@@ -80,7 +82,15 @@ def variant_record(variant: Variant) -> dict[str, Any]:
 
 
 def git_state() -> dict[str, Any] | None:
-    """The commit of the folder's repository, and whether files were changed since; None outside of one."""
+    """The commit of the folder's repository, and whether files were changed since; None outside of one.
+
+    It is looked up once a minute at most, since a large repository takes its time.
+    """
+    return _git_state(os.getcwd(), int(time.monotonic() / 60))
+
+
+@lru_cache(maxsize=4)
+def _git_state(folder: str, minute: int) -> dict[str, Any] | None:
     lines = _git("status", "--porcelain=v2", "--branch", "--untracked-files=no").splitlines()
     commit = next((line.split()[-1] for line in lines if line.startswith("# branch.oid ")), None)
     return None if commit is None else {"commit": commit, "changed": any(line[0] != "#" for line in lines)}

@@ -39,7 +39,7 @@ def sections(result: Comparison) -> list[tuple[str, str | Table]]:
     found.append(("", board_table(result)))
     if result.scored and len(result.variants) > 1:
         found.append(("", result.verdict.conclusion))
-    found += [("", note) for note in result.notes]
+    found += [("", note) for note in (*result.notes, *_retried(result))]
     if wrong := failures(result.rows)[:_MOST_FAILURES]:
         found.append(
             ("What failed", [["variant", "what", "runs"], *([a, one_line(b, 120), str(n)] for a, b, n in wrong)])
@@ -48,6 +48,12 @@ def sections(result: Comparison) -> list[tuple[str, str | Table]]:
         found.append(("Every two", pair_table(result.verdict.pairs[:MOST_PAIRS], result.binary)))
     found.append(("Tasks" if len(result.variants) == 1 else "Tasks, disagreements first", grid_table(result)))
     return found
+
+
+def _retried(result: Comparison) -> list[str]:
+    number = sum((each["attempt"] or 1) > 1 for each in result.rows)
+    told = "1 run is" if number == 1 else f"{number:,} runs are"
+    return [f"{told} of a second or later attempt."] if number else []
 
 
 def headline(result: Comparison) -> str:
@@ -60,7 +66,7 @@ def headline(result: Comparison) -> str:
 
 def board_table(result: Comparison) -> Table:
     """The leaderboard."""
-    several = len(result.variants) > 1
+    several = len(result.variants) > 1 and result.scored
     head = [
         "variant",
         *(["rank"] if several else []),

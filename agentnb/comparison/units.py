@@ -17,6 +17,7 @@ from agentnb.agent import Agent
 from agentnb.comparison.scorers import Scorer, to_scorer
 from agentnb.comparison.tasks import Task
 from agentnb.comparison.variants import Variant
+from agentnb.comparison.work import prompt_of
 from agentnb.errors import UsageError
 from agentnb.tools.versions import read_source
 
@@ -99,7 +100,7 @@ class Plan:
 
     def _unit(self, variant: Variant, place: int, repeat: int) -> Unit:
         task = self.tasks[place]
-        key = _digest(variant.key, task.id, task.goal, str(repeat))
+        key = _digest(variant.key, task.id, prompt_of(task), str(repeat))
         return Unit(variant, task, repeat, key, self._scoring[place])
 
 

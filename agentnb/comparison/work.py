@@ -54,7 +54,7 @@ async def run_unit(work: Work, transcript: Path, log: Path) -> Row:
         asyncio.CancelledError: It was cancelled, or a tool met a person's interrupt; nothing is kept.
     """
     listener = RunLog(log, variant=work.variant, task=work.task.id, repeat=work.repeat)
-    run, failure = State.start(work.task.goal), None
+    run, failure = State.start(prompt_of(work.task)), None
     try:
         async with aclosing(work.agent.states(run, listeners=[listener])) as made:
             async for state in made:
@@ -65,6 +65,13 @@ async def run_unit(work: Work, transcript: Path, log: Path) -> Row:
     if failure is not None:
         return _row(work, run, Score(Outcome.ERROR, None, told(failure)))
     return await score_unit(work, run)
+
+
+def prompt_of(task: Task) -> str:
+    """What is asked: the goal, and below it the choices as A, B, C, unless the goal holds them."""
+    if all(choice in task.goal for choice in task.choices):
+        return task.goal
+    return "\n".join([task.goal, *(f"{chr(ord('A') + place)}. {text}" for place, text in enumerate(task.choices))])
 
 
 async def score_unit(work: Work, run: State) -> Row:

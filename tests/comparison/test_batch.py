@@ -108,6 +108,7 @@ def test_failed_ones_are_run_again_alone(tmp_path):
     assert sum(model.asked.values()) == 6
     assert outcomes(result)["t2"] == "right"
     assert [row["attempt"] for row in result.rows] == [1, 2, 1, 1, 1]
+    assert "1 run is of a second or later attempt." in str(result)
     assert not list(tmp_path.glob("*.error.txt"))
 
 
@@ -276,3 +277,18 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path):
     with pytest.raises(UsageError, match="no file of a comparison"):
         batch(Agent(model=Adder()), TASKS, folder=tmp_path)
     assert path.read_text() == '{"some": "thing"}\n'
+
+
+def test_the_choices_are_asked_with_the_goal():
+    """A task with choices shows them to the model, once."""
+    asked: list[str] = []
+
+    def model(request: Any) -> str:
+        asked.append(request.messages[-1]["content"])
+        return "B"
+
+    task = {"goal": "Which is blue?", "choices": ["grass", "sky"], "expected": "sky"}
+    result = batch(Agent(model=model), [task, {**task, "goal": "grass or sky?"}])
+
+    assert sorted(asked) == ["Which is blue?\nA. grass\nB. sky", "grass or sky?"]
+    assert {row["outcome"] for row in result.rows} == {"right"}
