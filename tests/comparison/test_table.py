@@ -78,6 +78,13 @@ def test_a_row_says_what_happened():
     assert json.loads(json.dumps(first)) == first
 
 
+def test_half_a_token_count_is_unknown():
+    """Where one call of several said nothing, the sum is None, not what is left of it."""
+    found = made(calls("add", a=1, b=2) | {"usage": USED}, "It is 3")
+
+    assert (found["input_tokens"], found["output_tokens"], found["tokens"]) == (None, None, None)
+
+
 def test_secrets_do_not_reach_the_table():
     """A key in an answer is hidden, also in the explanation."""
     hide("sk-table-1234567890")
