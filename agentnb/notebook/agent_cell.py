@@ -42,8 +42,8 @@ def work_of(magics: AgentMagics, magic: Any, line: str, cell: str) -> CellWork:
     )
     made = [Variant(label, *_run_of(magics, each, body), each.model or "") for label, each in chosen]
     if len(made) == 1:
-        return CellRun(magics, made[0].agent, made[0].state, options.out, options.show)
-    return SideBySide(magics, made, options.out, options.show)
+        return CellRun(magics, made[0].agent, made[0].state, options.out, _shown(magics, options))
+    return SideBySide(magics, made, options.out, _shown(magics, options))
 
 
 def spread(options: argparse.Namespace) -> list[tuple[str, argparse.Namespace]]:
@@ -98,4 +98,9 @@ def resumed(magics: AgentMagics, magic: Any, line: str) -> CellWork:
     space = magics.shell.user_ns
     start = run_named(name, space)
     agent = assemble(options, magics.model, space, magics.agents.get(name, magics.last_agent))
-    return CellRun(magics, agent, start, options.out or name, options.show)
+    return CellRun(magics, agent, start, options.out or name, _shown(magics, options))
+
+
+def _shown(magics: AgentMagics, options: argparse.Namespace) -> str:
+    """What appears below the cell: what its line says, else what the notebook prefers."""
+    return str(options.show or magics.preferences.show)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from agentnb.errors import UsageError
-from agentnb.notebook.names import run_named, tools_of
+from agentnb.notebook.names import model_name, run_named, tools_of
 from agentnb.notebook.options import split
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def show_help(magics: AgentMagics, words: list[str]) -> None:
 
 def status(magics: AgentMagics, words: list[str]) -> None:
     """The default model, the tools at hand, the newest run."""
-    print(f"model: {magics.model or 'chosen by the environment'}")
+    print(f"model: {model_name(magics.model)}")
     print(f"tools: {', '.join(tool.spec.name for tool in tools_of(magics.shell.user_ns)) or 'none yet'}")
     print(f"newest run: {magics.last if magics.last is not None else 'none yet'}")
 
@@ -50,8 +50,8 @@ def set_model(magics: AgentMagics, words: list[str]) -> None:
 
         model = words[0] if words[0] == "local" else magics.shell.user_ns.get(words[0], words[0])
         to_model(model)
-        magics.model = model
-    print(f"model: {magics.model or 'chosen by the environment'}")
+        magics.chosen_model = model
+    print(f"model: {model_name(magics.model)}")
 
 
 def list_tools(magics: AgentMagics, words: list[str]) -> None:

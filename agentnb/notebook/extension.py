@@ -11,7 +11,9 @@ from agentnb import errors, settings
 from agentnb.comparison import progress, surroundings
 from agentnb.notebook.cells import AWAITED, await_agent_cells
 from agentnb.notebook.compare_cell import displays_for, source_of_cell
+from agentnb.notebook.completion import IDENTIFIER, matcher_for, options_of
 from agentnb.notebook.magics import AgentMagics
+from agentnb.notebook.preferences import Agentnb
 
 
 def load(shell: Any) -> None:
@@ -20,13 +22,17 @@ def load(shell: Any) -> None:
         return
     errors.show_traceback = settings.debug
     progress.display, surroundings.cell_source = displays_for(shell), source_of_cell(shell)
-    shell.register_magics(AgentMagics(shell))
+    magics = AgentMagics(shell)
+    shell.register_magics(magics)
+    shell.configurables.append(magics.preferences)
+    known = {"agent": options_of(AgentMagics.agent), "compare": options_of(AgentMagics.compare)}
+    shell.Completer.custom_matchers.append(matcher_for(shell.user_ns, known))
     shell.input_transformers_post.append(await_agent_cells)
     shell.events.register("post_run_cell", _refresh_panels)
 
 
 def unload(shell: Any) -> None:
-    """Take everything away: magics, transformer, panels and what waits for cells to end."""
+    """Take everything away: magics, transformer, completion, preferences, panels, and what waits for cells to end."""
     with suppress(ValueError):  # it was never loaded
         shell.events.unregister("post_run_cell", _refresh_panels)
     for panel in _panels():
@@ -41,6 +47,13 @@ def unload(shell: Any) -> None:
         ("cell", "compare"),
     ):
         shell.magics_manager.magics[kind].pop(name, None)
+    shell.magics_manager.registry.pop(AgentMagics.__name__, None)
+    own = (AgentMagics.__name__, Agentnb.__name__)
+    shell.configurables[:] = [each for each in shell.configurables if type(each).__name__ not in own]
+    matchers = shell.Completer.custom_matchers
+    matchers[:] = [each for each in matchers if getattr(each, "matcher_identifier", "") != IDENTIFIER]
+    errors.show_traceback, progress.display = (lambda: False), progress.on_terminal
+    surroundings.cell_source = lambda: None
 
 
 def _refresh_panels(*_: Any) -> None:

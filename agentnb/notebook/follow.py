@@ -98,7 +98,7 @@ class CellRun(CellWork):
         super().__init__(magics)
         self.agent = agent
         self.out = out
-        self.displays = StepDisplays(start, show, out or "run")
+        self.displays = StepDisplays(start, show, out or "run", magics.preferences.output_bytes)
         self.progress = Progress()
         magics.begin(agent, out)
         self._keep(start)

@@ -17,7 +17,7 @@ from typing import Any
 
 from agentnb.core.middleware import Event, StateMade, StepStarted, Streamed, ToolFinished, ToolStarted
 from agentnb.core.state import State
-from agentnb.notebook.bounds import RECORD_BYTES, shown
+from agentnb.notebook.bounds import RECORD_BYTES, RUN_BYTES, shown
 from agentnb.notebook.render import SHOWN_STEPS, Block, Budget, final_block, step_block
 from agentnb.records.notebook_runs import run_record
 
@@ -31,10 +31,10 @@ class StepDisplays:
 
     wants_deltas = False
 
-    def __init__(self, start: State, depth: str = "steps", name: str = "run") -> None:
+    def __init__(self, start: State, depth: str = "steps", name: str = "run", total: int = RUN_BYTES) -> None:
         self.depth = depth
         self.name = name
-        self.budget = Budget(kept=RECORD_BYTES)
+        self.budget = Budget(total, kept=min(RECORD_BYTES, total // 4))
         self.shown = 0
         self.since = start.counters.steps - bool(start.open_calls)
 

@@ -18,6 +18,8 @@ from agentnb.notebook import commands
 from agentnb.notebook.agent_cell import resumed, work_of
 from agentnb.notebook.cells import AWAITED
 from agentnb.notebook.compare_cell import compare_options, run_compare
+from agentnb.notebook.options import show_options, showing_options
+from agentnb.notebook.preferences import Agentnb
 from agentnb.notebook.prompt_cells import define_prompt
 from agentnb.notebook.tool_cells import define_tools
 
@@ -28,12 +30,19 @@ class AgentMagics(Magics):  # type: ignore[misc]
 
     def __init__(self, shell: Any) -> None:
         super().__init__(shell)
-        self.model: Any = None
+        self.preferences = Agentnb(parent=shell)
+        self.chosen_model: Any = None
         self.last: State | None = None
         self.previous: State | None = None
         self.last_agent: Agent | None = None
         self.agents: dict[str, Agent] = {}
         self.prompt_versions: dict[str, list[str]] = {}
+
+    @property
+    def model(self) -> Any:
+        """The model of every cell that names none; None is chosen by the environment."""
+        name = self.preferences.model
+        return self.chosen_model or self.shell.user_ns.get(name, name) or None
 
     @magic_arguments()
     @argument("-m", "--model", help='"provider:model", "local", or a variable that holds a model; several with commas')
@@ -54,11 +63,14 @@ class AgentMagics(Magics):  # type: ignore[misc]
     @argument("--examples", help="a variable that holds worked examples")
     @argument("--agent", help="a variable that holds an Agent; the other options change it for this cell")
     @argument("--from", dest="start", help="a variable that holds a run: the body goes on in that conversation")
-    @argument("--show", default="steps", help='"steps", "answer" or "none": what appears below the cell')
+    @argument("--show", help='"steps", "answer" or "none": what appears below the cell')
+    @argument("--help", action="store_true", help="show this and run nothing")
     @line_cell_magic("agent")
     def agent(self, line: str, cell: str | None = None) -> None:
         """Run an agent on the text of this cell; its steps appear below. `%agent help` lists what else there is."""
-        if cell is not None:
+        if "--help" in line.split():
+            show_options(type(self).agent)
+        elif cell is not None:
             work_of(self, type(self).agent, line, cell).run()
         elif line.split()[:1] == ["resume"]:
             resumed(self, type(self).agent, line).run()
@@ -69,6 +81,8 @@ class AgentMagics(Magics):  # type: ignore[misc]
     def agent_awaited(self, line: str, cell: str | None = None) -> Coroutine[Any, Any, None]:
         """The same as `%%agent` and `%agent resume`, awaited, so that the kernel stays alive meanwhile."""
         magic = type(self).agent
+        if "--help" in line.split():
+            return showing_options(magic)
         return (resumed(self, magic, line) if cell is None else work_of(self, magic, line, cell)).arun()
 
     @cell_magic("tool")

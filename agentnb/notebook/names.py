@@ -74,3 +74,10 @@ def text_of(word: str | None, namespace: Mapping[str, Any]) -> str:
         return ""
     value = namespace.get(word) if word.isidentifier() else None
     return value if isinstance(value, str) else word
+
+
+def model_name(model: Any) -> str:
+    """What a model is called, for a reader."""
+    if model is None or isinstance(model, str):
+        return model or "chosen by the environment"
+    return str(getattr(model, "name", None) or getattr(model, "__name__", type(model).__name__))

@@ -39,7 +39,7 @@ def parse(magic: Any, line: str) -> Any:
         options = magic.parser.parse_args(split(line))
     except IPythonUsageError as error:
         raise UsageError(f"%%agent: {error}", remedy="%%agent? shows every option.") from None
-    if options.show not in SHOW:
+    if options.show not in (None, *SHOW):
         raise UsageError(f"--show {options.show!r} is not known", remedy=f"Use one of {', '.join(SHOW)}.")
     if options.out:
         check_variable(options.out)
@@ -55,6 +55,16 @@ def check_variable(name: str) -> str:
     if not name.isidentifier() or iskeyword(name):
         raise UsageError(f"--out {name!r} can't be a variable", remedy="Use a name such as run.")
     return name
+
+
+def show_options(magic: Any) -> None:
+    """Print a magic's options."""
+    print(magic.parser.format_help().replace("::", ""))
+
+
+async def showing_options(magic: Any) -> None:
+    """The same where a cell is awaited."""
+    show_options(magic)
 
 
 def split(line: str) -> list[str]:

@@ -5,18 +5,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from agentnb import bridge
 from agentnb.agent import Agent
 from agentnb.core.state import State
 from agentnb.errors import AgentnbError
+from agentnb.notebook.bounds import RECORD_BYTES
 from agentnb.notebook.live import Progress
 from agentnb.notebook.panel_actions import Action, action
 from agentnb.notebook.panel_bench import Bench
 from agentnb.notebook.panel_views import record_block
 from agentnb.notebook.render import Block
 from agentnb.notebook.render_html import quiet
+from agentnb.records.notebook_runs import run_record
 from agentnb.text import mask, shorten
 
 if TYPE_CHECKING:
@@ -108,7 +111,9 @@ class PanelRun:
     def _write(self, made: Action, since: int) -> None:
         self._records += 1
         if self._records < MOST_RECORDS:
-            self._record(record_block(made, self.bench.runs[made.out], max(0, since)))
+            state = self.bench.runs[made.out]
+            block = record_block(made, state, max(0, since))
+            self._record(replace(block, metadata={"agentnb": {"run": run_record(state, RECORD_BYTES)}}))
         elif self._records == MOST_RECORDS:
             self._record(Block(quiet(_NO_MORE), _NO_MORE))
 

@@ -9,6 +9,7 @@ from typing import Any
 from agentnb.core.messages import Message
 from agentnb.core.state import State
 from agentnb.notebook.bounds import escaped, shown
+from agentnb.notebook.names import model_name
 from agentnb.notebook.panel_actions import BUTTONS, STOP_LINE, Action
 from agentnb.notebook.panel_bench import Bench
 from agentnb.notebook.render import Block, Budget, final_block, goal_block, step_block
@@ -153,13 +154,6 @@ def form_block(bench: Bench, live: bool) -> Block:
     cells = [[escaped(name), escaped(value)] for name, value in rows.items()]
     html = details(lead(title), table(("field", "value"), cells, lambda column: True)) + quiet(hint)
     return Block(block(html), text)
-
-
-def model_name(model: Any) -> str:
-    """What a model is called, for a reader."""
-    if model is None or isinstance(model, str):
-        return model or "chosen by the environment"
-    return str(getattr(model, "name", None) or getattr(model, "__name__", type(model).__name__))
 
 
 _LIVE = (

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 from agentnb.errors import AgentnbError
 from agentnb.models.catalog import known_providers
 from agentnb.notebook.bounds import shown
+from agentnb.notebook.names import model_name
 from agentnb.notebook.options import LIMITS
 from agentnb.notebook.panel_actions import BUTTONS, STOP_LINE, Action, action
 from agentnb.notebook.panel_run import PanelRun, error_lines
 from agentnb.notebook.panel_views import (
     cells_html,
     machine_html,
-    model_name,
     phase_of,
     problem_html,
     state_html,

@@ -27,7 +27,6 @@ from agentnb.records.diff import diff
 if TYPE_CHECKING:
     from agentnb.notebook.magics import AgentMagics
 
-_RUNS_BYTES = 180_000
 _HEADS = ("which", "ended", "steps", "tool calls", "tokens", "cost", "answer", "beside the first")
 _WORDS = (True, True, False, False, False, False, True, True)
 
@@ -102,7 +101,8 @@ class SideBySide(CellWork):
         """
         self.magics.previous, self.magics.last = self.variants[-2].state, self.variants[-1].state
         if self.depth != "none":
-            publish(table_block(self.variants, self.out or "runs", self.depth == "steps"))
+            total = self.magics.preferences.output_bytes if self.depth == "steps" else 0
+            publish(table_block(self.variants, self.out or "runs", total))
         failed = [each for each in self.variants if each.problem]
         if failed:
             what = f"{len(failed)} of {len(self.variants)} could not run; {failed[0].label}: {failed[0].problem}"
@@ -124,21 +124,21 @@ def _ended(each: Variant) -> str:
     return brief(each.problem, 200) if each.problem else brief(stop_words(each.state), 80) if each.begun else "not run"
 
 
-def table_block(variants: Sequence[Variant], name: str, with_steps: bool) -> Block:
+def table_block(variants: Sequence[Variant], name: str, total: int) -> Block:
     """The runs beside each other; below the table each run, collapsed.
 
     Args:
         variants: In the order of the line.
         name: The variable that holds the dict of runs.
-        with_steps: Whether the runs follow.
+        total: Bytes for the runs, all together; 0 leaves them out.
     """
     rows = [[shown(text) for text in _row(each, variants[0])] for each in variants]
     html = table(_HEADS, [[escaped(text) for text in row] for row in rows], lambda column: _WORDS[column])
     text = text_table(_HEADS, rows, _WORDS)
     title = f"{counted(len(variants), 'run')} of the same goal"
     inner, outer = [], []
-    for each in variants if with_steps else ():
-        blocks = run_blocks(each.state, _RUNS_BYTES // len(variants), f"{name}[{each.label!r}]")
+    for each in variants if total else ():
+        blocks = run_blocks(each.state, total // len(variants), f"{name}[{each.label!r}]")
         inner.append(details(lead(f"{each.label} · {_ended(each)}"), "".join(made.html for made in blocks)))
         outer.append("\n\n".join([f"── {shown(each.label)} ──", *(made.text for made in blocks)]))
     where = f"Each run is in {name}, by its name: {name}[{variants[0].label!r}]."
