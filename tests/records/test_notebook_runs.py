@@ -100,6 +100,7 @@ def test_the_same_run_has_the_same_lines():
     assert len(records[0]["seconds"]) == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("room", [1_500, 20_000, 200_000])
 @pytest.mark.parametrize("content", ["31.0", "x" * 16_000, "漢字\n" * 900], ids=["short", "long", "Chinese"])
 def test_a_record_keeps_its_bound(room, content):
@@ -108,7 +109,7 @@ def test_a_record_keeps_its_bound(room, content):
         assert file_bytes(run_record(long_run(steps, content), room)) <= room + 300
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.integers(1, 12), st.text(max_size=400), st.integers(1_000, 20_000))
 def test_any_record_can_be_read(tmp_path_factory, steps, content, room):
     """Whatever was cut, the run that comes back ends as it ended, and says so where it can't go on."""
@@ -174,6 +175,7 @@ def test_an_open_round_keeps_its_mark_when_it_is_closed(tmp_path):
         check_runnable(again.with_result("b", "ok"), ())
 
 
+@pytest.mark.slow
 def test_a_cell_keeps_its_bound_with_its_record():
     """Forty steps shown, the end of the run and its record stay below 200 kB together."""
     run, budget = long_run(60, "a line <b>&amp;\n" * 1_000), Budget(kept=RECORD_BYTES)
