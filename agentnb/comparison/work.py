@@ -8,7 +8,6 @@ Whatever goes wrong in a unit becomes its outcome; only a person's interrupt goe
 
 from __future__ import annotations
 
-import asyncio
 import math
 import os
 import pickle
@@ -153,8 +152,3 @@ def _unpacked(agent: bytes) -> tuple[Agent, Scorer]:
         if len(_agents) > _KEPT_AGENTS:
             _agents.popitem(last=False)
     return found
-
-
-def interrupted(error: BaseException) -> bool:
-    """Whether a unit ended by a person's will rather than by its own fault."""
-    return isinstance(error, asyncio.CancelledError | KeyboardInterrupt)
