@@ -96,13 +96,20 @@ class Tool:
     _async: bool
     _place: str
 
-    def __init__(self, function: Callable[..., Any], options: ToolOptions | None = None) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        options: ToolOptions | None = None,
+        schema: Mapping[str, Any] | None = None,
+    ) -> None:
         if isinstance(function, staticmethod):
             function = function.__func__
         options = options or ToolOptions()
         name = _checked_name(options.name or _own_name(function))
         description, told = read_docstring(function)
         parameters = read_parameters(function, told, name)
+        if schema is not None:  # of a tool that lives elsewhere: shown as it is, checked there
+            parameters = replace(parameters, schema=dict(schema))
         self.__dict__.update(function=function, parameters=parameters, source=read_source(function))
         self.__dict__.update(_told=description, _unbound=is_unbound(function), _async=is_async(function))
         self.__dict__.update(_identity(function, name))
