@@ -39,6 +39,7 @@ _HOME = {
     "handoff": "agentnb.team.handoff",
     "load": "agentnb.records.run_file",
     "mcp": "agentnb.tools.mcp",
+    "mcp_server": "agentnb.team.mcp_server",
     "plot": "agentnb.plots.run_plots",
     "recording": "agentnb.records.recording",
     "save": "agentnb.records.run_file",
