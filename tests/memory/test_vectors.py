@@ -62,6 +62,7 @@ def test_a_removed_document_is_found_by_nothing(knowledge):
     knowledge.remove("a")
 
     assert [hit.source for hit in knowledge.search("car")] == ["c", "b"]
+    assert knowledge.database.rows("SELECT count(*) FROM vectors") == [(2,)]
 
 
 def test_what_another_process_added_is_found(tmp_path, knowledge):
