@@ -145,6 +145,13 @@ def fetch_model(magics: AgentMagics, words: list[str]) -> None:
     fetch_command(["--yes", *words])
 
 
+def mcp(magics: AgentMagics, words: list[str]) -> None:
+    """[NAME COMMAND|URL]: use the tools of an MCP server, "%%agent -t NAME"; close NAME ends it."""
+    from agentnb.notebook.mcp_command import mcp_command
+
+    mcp_command(magics, words)
+
+
 def doctor(magics: AgentMagics, words: list[str]) -> None:
     """[-m MODEL]: check settings, model, tool calls and front end; each line says what to do."""
     from agentnb.notebook.checkup import run_checks
@@ -177,5 +184,6 @@ COMMANDS: dict[str, Callable[[Any, list[str]], None]] = {
     "diff": show_diff,
     "recording": set_recording,
     "fetch-model": fetch_model,
+    "mcp": mcp,
     "doctor": doctor,
 }
