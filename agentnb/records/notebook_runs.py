@@ -24,7 +24,8 @@ from agentnb.errors import RecordingError, UsageError
 from agentnb.records.request_json import can_be_told, frame_from_json, frame_to_json, request_of, same_frame, was_asked
 from agentnb.records.run_lines import BAD, FORMAT, VERSION
 from agentnb.records.runnable import LEFT_OUT, PARTLY
-from agentnb.records.state_json import Json, leave_out, spelled, state_from_json, state_to_json
+from agentnb.records.state_back import state_from_json
+from agentnb.records.state_json import Json, leave_out, spelled, state_to_json
 from agentnb.text import bound
 
 _LONG = (4_000, 1_000, 300)

@@ -17,7 +17,8 @@ from agentnb.core.model import ModelRequest
 from agentnb.core.state import State
 from agentnb.core.tool import ToolSpec
 from agentnb.records.canonical import tidy
-from agentnb.records.state_json import Json, message_from_json, message_to_json
+from agentnb.records.state_back import message_from_json
+from agentnb.records.state_json import Json, message_to_json
 
 _WIRES = {
     "SentChat": "agentnb.models.chat_wire",
@@ -65,7 +66,7 @@ def same_frame(sent: Any, other: Any) -> bool:
         return False
     if isinstance(sent, ModelRequest):
         return _around(sent) == _around(other)
-    about = _parts(type(sent))
+    about = _parts(sent.__class__)
     return about(sent) == about(other) and _around(sent.request) == _around(other.request)
 
 

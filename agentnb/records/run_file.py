@@ -20,20 +20,15 @@ from pathlib import Path
 from typing import Any
 from weakref import finalize
 
-from agentnb.core.messages import ToolCall, ToolResult
-from agentnb.core.middleware import Event, StateMade, StepStarted, ToolStarted, budget
+from agentnb.core.messages import ToolCall
 from agentnb.core.state import State
 from agentnb.errors import RecordingError, UsageError
-from agentnb.records.request_json import can_be_told, frame_from_json, frame_to_json, request_of, same_frame, was_asked
+from agentnb.records.file_lock import lock, unlock
+from agentnb.records.request_json import can_be_told, frame_to_json, request_of, same_frame, was_asked
 from agentnb.records.run_lines import HEADER, Lines, digest
-from agentnb.records.state_json import leave_out, spelled, state_from_json, state_to_json
+from agentnb.records.run_tree import RunTree
+from agentnb.records.state_json import leave_out, spelled, state_to_json
 
-try:
-    import fcntl
-except ImportError:  # Windows: one append is one write there, too
-    fcntl = None  # type: ignore[assignment]
-
-MAY_HAVE_RUN = "The process ended while this call was running. It may have taken effect."
 _APPENDING = os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0)
 _RECENT = 256
 _FRAMES = 8
@@ -74,53 +69,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         from agentnb.records.notebook_runs import runs_in_notebook
 
         return runs_in_notebook(path)
-    return _Tree(path).newest()
-
-
-class Saving:
-    """A listener that saves a run while it goes on: each State as it is made, each call before it runs.
-
-    It may serve many runs, at once or in turn; all go into the one file.
-    """
-
-    wants_deltas = False
-
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._file = RunFile(Path(path))
-        self._asked: dict[int, State] = {}
-
-    def __repr__(self) -> str:
-        return f"<Saving {self._file.path}>"
-
-    def __reduce__(self) -> Any:
-        return Saving, (self._file.path,)
-
-    def __call__(self, event: Event) -> None:
-        """Write what the event brought."""
-        if isinstance(event, ToolStarted):
-            self._file.begin(event.call, self._asked.get(id(event.call)) or self._resumed(event.call))
-        elif isinstance(event, StateMade) or (isinstance(event, StepStarted) and not self._file.holds(event.state)):
-            self._save(event.state)
-
-    def _save(self, state: State) -> None:
-        self._file.save((state,))
-        if state.calls:
-            waiting = () if state.finished else state.open_calls
-            for call in state.calls:
-                if call in waiting:
-                    self._asked[id(call)] = state
-                else:
-                    self._asked.pop(id(call), None)
-
-    def _resumed(self, call: ToolCall) -> State | None:
-        """Where a call stands open that is not as the model wrote it, or that was open when the run began."""
-        for state in reversed(self._asked.values()):
-            if any((each.id, each.name) == (call.id, call.name) for each in state.open_calls):
-                return state
-        around = budget()
-        if around is not None:
-            self._save(around.base)
-        return around and around.base
+    return RunTree(path).newest()
 
 
 # ── writing ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -167,18 +116,18 @@ class RunFile:
                 if isinstance(error, OSError):
                     raise RecordingError(f"{self.path} can't be written: {error.strerror}") from error
                 raise
-            if not _unlock(file):
+            if not unlock(file):
                 self._release()
 
     def _locked(self) -> int:
         """The file, open and locked; one that was put in its place meanwhile is opened anew."""
         file = self._open() if self._file is None else self._file
-        _lock(file)
+        lock(file)
         if self._seen != _stamp(self._name):
             if _stamp(self._name)[:2] != _stamp(file)[:2]:
                 self._release()
                 file = self._open()
-                _lock(file)
+                lock(file)
             self._catch_up(file)
         return file
 
@@ -313,26 +262,6 @@ def _stamp(file: int | str) -> tuple[int, ...]:
     return now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns
 
 
-def _lock(file: int, shared: bool = False) -> None:
-    """Wait until nobody else writes. Where there are no locks, one append is one write all the same."""
-    if fcntl is not None:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
-        except OSError:
-            return
-
-
-def _unlock(file: int) -> bool:
-    """Whether the file may stay open; where it would be in the way of others, it may not."""
-    if fcntl is None:
-        return False
-    try:
-        fcntl.flock(file, fcntl.LOCK_UN)
-    except OSError:
-        return False
-    return True
-
-
 def _file(path: Path) -> RunFile:
     """What this process knows of this file, from the last time or from now on."""
     key = os.path.abspath(path)
@@ -342,61 +271,3 @@ def _file(path: Path) -> RunFile:
         if len(_open_files) > _FILES:
             _open_files.popitem(last=False)
     return file
-
-
-# ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-class _Tree:
-    """Every State of a file, by its digest."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.states: dict[str, State] = {}
-        self._frames: dict[str, Any] = {}
-        self._rounds: dict[str, str] = {}
-        self._asked: dict[str, str] = {}
-        self._begun: set[tuple[str, str]] = set()
-        self._last = ""
-        lines = Lines(path)
-        try:
-            with open(path, "rb") as content:
-                _lock(content.fileno(), shared=True)
-                for told in lines.read(content):
-                    lines.understand(self._take, told)
-        except FileNotFoundError as error:
-            raise UsageError(f"there is no file {str(path)!r}", layer="records", remedy="Look at the path.") from error
-        except OSError as error:
-            raise RecordingError(f"{path} can't be read: {error.strerror}") from error
-
-    def newest(self) -> State:
-        """The State saved last; calls of it that were running are answered."""
-        if not self._last:
-            raise UsageError(f"{self.path} holds no run yet", layer="records", remedy="save(run, path) writes one.")
-        state = self.states[self._last]
-        for call in state.open_calls:
-            if (self._rounds[self._last], call.id) in self._begun:
-                state = state.answered(ToolResult(call.id, call.name, MAY_HAVE_RUN, "cancelled"))
-        return state
-
-    def _take(self, told: dict[str, Any]) -> None:
-        if "state" in told:
-            self._take_state(told["id"], told.get("after", ""), told["state"], told.get("aside", {}))
-        elif "frame" in told:
-            self._frames[told["id"]] = frame_from_json(told["frame"])
-        elif "begun" in told:
-            after = told.get("after", "")
-            self._begun.add((self._rounds[after] if after else self._asked.get(told["begun"], ""), told["begun"]))
-        elif "last" in told:
-            self._last = told["last"] if self.states[told["last"]] else ""
-
-    def _take_state(self, name: str, after: str, told: dict[str, Any], aside: dict[str, Any]) -> None:
-        parent = self.states[after] if after else None
-        request = self._frames[aside["request"]](parent) if "request" in aside and parent else None
-        state = state_from_json(parent, told, aside, request)
-        self.states[name], self._last = state, name
-        self._rounds[name] = self._rounds[after] if after and state.kind == "act" else name
-        for call in state.calls if state.kind == "plan" else ():
-            self._asked[call.id] = name
-        if state.kind == "act" and state.results:
-            self._begun.discard((self._rounds[name], state.results[-1].call_id))

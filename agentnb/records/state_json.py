@@ -1,7 +1,7 @@
-"""One transition of a run as a JSON object, and back: what a State added to its parent, nothing that can be made again.
+"""One transition of a run as a JSON object: what a State added to its parent, nothing that can be made again.
 
     state_to_json(state)          ──▶ told (what counts), aside (times, values, what was left out)
-    state_from_json(parent, ...)  ──▶ the State, made by the same transition that made it first
+    state_from_json(parent, ...)  ──▶ the State, made by the same transition that made it first (`state_back`)
 
 A plan is kept as its decision, an act as its result; both are carried out again, so that messages, counters and the
 shared prompt come out as they were. Any other transition is kept as the fields in which it differs from its parent, and
@@ -18,12 +18,11 @@ from typing import Any
 
 from agentnb.core.limits import StopReason
 from agentnb.core.messages import Message, ToolCall, ToolResult, Usage, unique_ids, user
-from agentnb.core.model import ModelReply, Prompt
+from agentnb.core.model import ModelReply
 from agentnb.core.planner import Decision
 from agentnb.core.state import Counters, State
 from agentnb.errors import ModelError
 from agentnb.records.canonical import tidy
-from agentnb.records.replies import reply_from_json
 from agentnb.text import clean, mask
 
 Json = dict[str, Any]
@@ -85,7 +84,7 @@ def _expected(state: State, is_act: bool) -> tuple[Any, ...]:
     """
     parent, decision = state.parent, state.decision
     if parent is None:
-        return _compared(_blank(state.kind))
+        return _compared(blank(state.kind))
     if decision is not None and state.kind == "plan":
         return _expected_of_plan(state, parent, decision)
     added: tuple[Message, ...] = ()
@@ -120,11 +119,12 @@ def _tells_results(state: State) -> bool:
     return [each.content for each in state.added] == [said.get(call.id) for call in state.calls]
 
 
-def _blank(kind: str) -> State:
+def blank(kind: str) -> State:
+    """A first State that says nothing."""
     return State(None, kind, "", ())
 
 
-def _next(parent: State, kind: str) -> State:
+def bare_child(parent: State, kind: str) -> State:
     """A child that says nothing; how its parent ended is not inherited."""
     ended: Json = {"decision": None, "stop": None, "answer": None, "value": None, "detail": ""}
     return replace(parent, parent=parent, kind=kind, added=(), **ended)
@@ -156,7 +156,7 @@ def _prompt_to_json(state: State) -> list[Any]:
 
 
 def _decision_to_json(decision: Decision, aside: Json) -> Json:
-    told = _DECISION(decision)
+    told = DECISION(decision)
     reply = decision.reply
     if reply is not None:
         told["reply"] = _reply_to_json(reply, aside)
@@ -165,7 +165,7 @@ def _decision_to_json(decision: Decision, aside: Json) -> Json:
     if decision.answer is not None:
         told["answer"] = True if reply and reply.text == decision.answer else decision.answer
     if isinstance(decision.error, ModelError):
-        aside["error"] = {name: getattr(decision.error, name) for name in _ERROR}
+        aside["error"] = {name: getattr(decision.error, name) for name in ERROR}
     elif decision.error is not None:
         leave_out(aside, "error")
     _value_to_json(decision.value, decision.answer, aside)
@@ -173,18 +173,18 @@ def _decision_to_json(decision: Decision, aside: Json) -> Json:
 
 
 def _reply_to_json(reply: ModelReply, aside: Json) -> Json:
-    told = _REPLY(reply)
+    told = REPLY(reply)
     if reply.calls:
         told["calls"] = _calls_to_json(reply.calls)
     if reply.usage is not None:
-        told["usage"] = _USAGE(reply.usage)
+        told["usage"] = USAGE(reply.usage)
     if reply.seconds:
         aside["model_seconds"] = round(reply.seconds, 6)
     return told
 
 
 def _result_to_json(result: ToolResult, aside: Json | None = None) -> Json:
-    told = _RESULT(result)
+    told = RESULT(result)
     if aside is None:
         return told
     if result.seconds:
@@ -233,19 +233,19 @@ def leave_out(aside: Json, what: str) -> None:
 
 def message_to_json(message: Message) -> Json:
     """One message; what stands at its default is left out."""
-    told = _MESSAGE(message)
+    told = MESSAGE(message)
     return told | {"calls": _calls_to_json(message.calls)} if message.calls else told
 
 
 def _calls_to_json(calls: Sequence[ToolCall]) -> list[Json]:
-    return [{name: value for name in _CALL if (value := getattr(call, name))} for call in calls]
+    return [{name: value for name in CALL if (value := getattr(call, name))} for call in calls]
 
 
 def _counters_to_json(counters: Counters) -> Json:
-    return _COUNTED(counters) | {"usage": _USAGE(counters.usage)}
+    return COUNTED(counters) | {"usage": USAGE(counters.usage)}
 
 
-class _Fields:
+class Fields:
     """Some fields of a dataclass; of a value those that are not at their default."""
 
     def __init__(self, kind: type, *names: str) -> None:
@@ -255,6 +255,7 @@ class _Fields:
         self._get = attrgetter(*names)
 
     def __call__(self, value: Any) -> Json:
+        """The fields of this value that say something."""
         triples = zip(self.names, self._get(value), self._defaults, strict=True)
         return {name: each for name, each, default in triples if each is not default and each != default}
 
@@ -263,16 +264,16 @@ class _Fields:
         return {name: told[name] for name in self.names if name in told}
 
 
-_CALL = ("id", "name", "arguments", "problem")
-_DECISION = _Fields(Decision, "again", "stop", "detail", "reasoning", "plain", "notes")
+CALL = ("id", "name", "arguments", "problem")
+DECISION = Fields(Decision, "again", "stop", "detail", "reasoning", "plain", "notes")
 _REPLY_NAMES = ("text", "reasoning", "finish", "refusal", "cost", "raw", "origin", "model", "answered_as", "notes")
-_REPLY = _Fields(ModelReply, *_REPLY_NAMES)
-_RESULT = _Fields(ToolResult, "call_id", "name", "content", "status", "arguments", "version", "notes")
+REPLY = Fields(ModelReply, *_REPLY_NAMES)
+RESULT = Fields(ToolResult, "call_id", "name", "content", "status", "arguments", "version", "notes")
 _MESSAGE_NAMES = ("role", "content", "call_id", "name", "reasoning", "plain", "raw", "origin", "failed")
-_MESSAGE = _Fields(Message, *_MESSAGE_NAMES)
-_USAGE = _Fields(Usage, *(each.name for each in fields(Usage)))
-_COUNTED = _Fields(Counters, *(each.name for each in fields(Counters) if each.name not in ("usage", "seconds")))
-_ERROR = ("message", "kind", "status", "retryable", "retry_after", "partial", "remedy", "notes")
+MESSAGE = Fields(Message, *_MESSAGE_NAMES)
+USAGE = Fields(Usage, *(each.name for each in fields(Usage)))
+COUNTED = Fields(Counters, *(each.name for each in fields(Counters) if each.name not in ("usage", "seconds")))
+ERROR = ("message", "kind", "status", "retryable", "retry_after", "partial", "remedy", "notes")
 _FIELDS: dict[str, Callable[[Any], Any]] = {
     "goal": str,
     "added": lambda added: [*map(message_to_json, added)],
@@ -288,129 +289,3 @@ _FIELDS: dict[str, Callable[[Any], Any]] = {
     "detail": str,
 }
 _compared = attrgetter(*_FIELDS)
-
-
-# ── and back ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def state_from_json(parent: State | None, told: Mapping[str, Any], aside: Mapping[str, Any], request: Any) -> State:
-    """The State that was told, as a child of `parent`.
-
-    Args:
-        parent: None for the first State of a run.
-        told: What `state_to_json` made.
-        aside: The same.
-        request: What was sent to the model, where it is known.
-
-    Raises:
-        TypeError, KeyError, ValueError, AttributeError: It is something else.
-    """
-    kind, spent = told["kind"], aside.get("seconds", 0.0)
-    decision = _decision_from_json(told["decision"], aside, request) if "decision" in told else None
-    if parent is None:
-        state = _blank(kind)
-    elif kind == "plan" and decision is not None:
-        state = parent.planned(decision, spent)
-    elif "result" in told:
-        state = parent.answered(_result_from_json(told["result"], aside), spent, told.get("guarded", True))
-    else:
-        state = _next(parent, kind)
-    changes = {name: read(told[name]) for name, read in _READ.items() if name in told}
-    if decision is not state.decision:
-        changes |= {"decision": decision, "value": decision and decision.value}
-    if parent is None or state.kind not in ("plan", "act") or "counters" in changes:
-        counters = changes.get("counters", state.counters)
-        changes["counters"] = replace(counters, seconds=(parent.counters.seconds if parent else 0.0) + spent)
-    changes |= _prompt_from_json(parent, told, changes)
-    return replace(state, **changes) if changes else state
-
-
-def _prompt_from_json(parent: State | None, told: Mapping[str, Any], changes: Mapping[str, Any]) -> Json:
-    if "prompt" in told:
-        items = parent.prompt.items if parent else []
-        made = [*_prompt_items(told["prompt"], items)]
-        return {"prompt": Prompt(made), "end": len(made)}
-    if not (added := changes.get("added")):
-        return {}
-    prompt, end = (parent.prompt, parent.end) if parent else (Prompt(), 0)
-    return {"prompt": prompt.grown(end, added), "end": end + len(added)}
-
-
-def _prompt_items(told: Sequence[Any], known: Sequence[Message]) -> list[Message]:
-    made: list[Message] = []
-    for each in told:
-        if isinstance(each, list):
-            made += known[each[0] : each[0] + each[1]]
-        else:
-            made.append(message_from_json(each))
-    return made
-
-
-def _decision_from_json(told: Mapping[str, Any], aside: Mapping[str, Any], request: Any) -> Decision:
-    reply = None
-    if "reply" in told:
-        reply = reply_from_json({**told["reply"], "seconds": aside.get("model_seconds", 0.0)}, request)
-    plain = _DECISION.read(told) | {"stop": _stop(told.get("stop")), "notes": tuple(told.get("notes", ()))}
-    calls = _calls_from_json(told["calls"]) if "calls" in told else (reply.calls if reply else ())
-    answer = told.get("answer")
-    answer = reply.text if answer is True and reply else answer
-    return Decision(
-        reply,
-        answer,
-        calls,
-        error=_error_from_json(aside.get("error"), request),
-        value=answer if aside.get("value_is_text") else aside.get("value"),
-        **plain,
-    )
-
-
-def _error_from_json(told: Mapping[str, Any] | None, request: Any) -> ModelError | None:
-    if told is None:
-        return None
-    options = {name: value for name, value in told.items() if name in _ERROR and name not in ("message", "notes")}
-    error = ModelError(told["message"], request=request, **options)
-    error.notes = tuple(told.get("notes", ()))
-    return error
-
-
-def _result_from_json(told: Mapping[str, Any], aside: Mapping[str, Any] | None = None) -> ToolResult:
-    aside = aside or {}
-    return ToolResult(
-        **{**_RESULT.read(told), "notes": tuple(told.get("notes", ()))},
-        value=told["content"] if aside.get("value_is_text") else aside.get("value"),
-        seconds=aside.get("tool_seconds", 0.0),
-        traceback=aside.get("traceback", ""),
-    )
-
-
-def message_from_json(told: Mapping[str, Any]) -> Message:
-    """The message that `message_to_json` told."""
-    return Message(**_MESSAGE.read(told), calls=_calls_from_json(told.get("calls", ())))
-
-
-def _calls_from_json(told: Sequence[Mapping[str, str]]) -> tuple[ToolCall, ...]:
-    return tuple(ToolCall(*(each.get(name, "") for name in _CALL)) for each in told)
-
-
-def _counters_from_json(told: Mapping[str, Any]) -> Counters:
-    return Counters(**_COUNTED.read(told), usage=Usage(**_USAGE.read(told["usage"])))
-
-
-def _stop(told: str | None) -> StopReason | None:
-    return None if told is None else StopReason(told)
-
-
-_READ: dict[str, Callable[[Any], Any]] = {
-    "goal": str,
-    "added": lambda told: tuple(map(message_from_json, told)),
-    "counters": _counters_from_json,
-    "calls": _calls_from_json,
-    "results": lambda told: tuple(map(_result_from_json, told)),
-    "approvals": lambda told: tuple((call_id, arguments) for call_id, arguments in told),
-    "ring": bytes.fromhex,
-    "warned": bool,
-    "asks": int,
-    "stop": _stop,
-    "answer": lambda told: told,
-    "detail": str,
-}

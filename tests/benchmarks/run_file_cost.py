@@ -26,7 +26,8 @@ from agentnb.core.planner import Decision
 from agentnb.core.state import State
 from agentnb.core.tool import ToolSpec
 from agentnb.middleware.run_log import RunLog
-from agentnb.records.run_file import RunFile, Saving, load, save
+from agentnb.records.run_file import RunFile, load, save
+from agentnb.records.saving import Saving
 
 STATES = 10_000
 SPECS = (ToolSpec("add", "Add two numbers.", {"type": "object"}),)

@@ -27,7 +27,9 @@ from agentnb.agent import Agent
 from agentnb.core.limits import Limits
 from agentnb.core.state import State
 from agentnb.models.scripted import calls
-from agentnb.records.run_file import MAY_HAVE_RUN, Saving, load
+from agentnb.records.run_file import load
+from agentnb.records.run_tree import MAY_HAVE_RUN
+from agentnb.records.saving import Saving
 
 ROUNDS = 6
 _LONGEST_LIFE_SECONDS = 0.06

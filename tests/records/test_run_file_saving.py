@@ -12,8 +12,9 @@ from agentnb.core.messages import ToolCall
 from agentnb.core.middleware import StateMade, ToolStarted
 from agentnb.core.planner import Decision
 from agentnb.errors import UsageError
-from agentnb.records.run_file import MAY_HAVE_RUN, Saving
+from agentnb.records.run_tree import MAY_HAVE_RUN
 from agentnb.records.runnable import check_runnable, missing_tools
+from agentnb.records.saving import Saving
 
 
 class Died(BaseException):
