@@ -12,43 +12,27 @@ file, so a model reads nothing but what a person has added.
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from hashlib import blake2b
 from inspect import isawaitable
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any, TypeVar
 
 from agentnb.errors import AgentnbError, UsageError
 from agentnb.memory import vectors
-from agentnb.memory.chunks import Chunk, chunks
 from agentnb.memory.database import Database
+from agentnb.memory.documents import SCHEMA, WORDS, Waiting, drop, read_chunks
 from agentnb.memory.hits import Added, Hit, Hits, told
-from agentnb.memory.readers import read_blocks
 from agentnb.memory.sources import Source, sources
 from agentnb.memory.table import Shown
-from agentnb.memory.words import WordIndex
-from agentnb.text import mask
 from agentnb.threads import run_in_thread
 from agentnb.tools.tool import Tool, tool
 
 T = TypeVar("T")
 Embedder = Callable[[list[str]], Any]
 """A list of texts to a list of vectors, or to something to await that brings them."""
-_WORDS = WordIndex("chunk_words", title=2.0, body=1.0)
-_SCHEMA = (
-    "CREATE TABLE IF NOT EXISTS sources (id INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL UNIQUE, "
-    "name TEXT NOT NULL, root TEXT NOT NULL, digest TEXT NOT NULL)",
-    "CREATE TABLE IF NOT EXISTS chunks (id INTEGER PRIMARY KEY AUTOINCREMENT, source INTEGER NOT NULL, "
-    "headings TEXT NOT NULL, place TEXT NOT NULL, text TEXT NOT NULL)",
-    "CREATE INDEX IF NOT EXISTS chunks_by_source ON chunks (source)",
-    _WORDS.schema,
-    vectors.SCHEMA,
-)
 _READING = "1"
 """Part of each content hash: another number reads every document again."""
-_TOGETHER = 2_000
-"""Chunks that are written in one transaction."""
 _CANDIDATES = 50
 """Of words and of meaning, before they are ranked together."""
 _EMBEDDED = 64
@@ -70,7 +54,7 @@ class Knowledge(Shown):
     """
 
     def __init__(self, path: str | Path = "knowledge.db", embedder: Embedder | str | None = None) -> None:
-        self.database = Database(path, _SCHEMA)
+        self.database = Database(path, SCHEMA)
         self.embedder = _embedder(embedder)
         self.vectors = vectors.Vectors(self.database, _name(self.embedder)) if self.embedder is not None else None
 
@@ -115,7 +99,7 @@ class Knowledge(Shown):
                 if not rows:
                     raise UsageError(f"no document {name!r}", layer="memory", remedy="knowledge.sources() names them.")
                 for (row,) in rows:
-                    _drop(connection, row)
+                    drop(connection, row)
 
     def sources(self) -> tuple[str, ...]:
         """The names of all documents."""
@@ -157,7 +141,7 @@ class Knowledge(Shown):
     # ── to index ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _index(self, documents: Any) -> Added:
-        added, waiting = Added(), _Waiting(self.database)
+        added, waiting = Added(), Waiting(self.database)
         found = list(sources(documents, Path(self.database.path).parent))
         known = dict(self.database.rows("SELECT key, digest FROM sources"))
         for source in {each.key: each for each in found}.values():
@@ -167,10 +151,11 @@ class Knowledge(Shown):
                 if known.get(source.key) == digest:
                     added.unchanged.append(source.name)
                     continue
-                waiting.put(source, digest, _chunks(source, data))
+                found_chunks = read_chunks(source, data)
             except AgentnbError as error:
                 added.failed.append((source.name, error.message + (f" {error.remedy}" if error.remedy else "")))
                 continue
+            waiting.put(source, digest, found_chunks)
             (added.changed if source.key in known else added.added).append(source.name)
         waiting.write()
         added.removed += self._remove_gone(found)
@@ -185,7 +170,7 @@ class Knowledge(Shown):
             rows = connection.execute("SELECT id, key, root, name FROM sources").fetchall()
             gone = [(row, name) for row, key, root, name in rows if root in roots and key not in keys]
             for row, _ in gone:
-                _drop(connection, row)
+                drop(connection, row)
         return [name for _, name in gone]
 
     async def _embed_new(self) -> None:
@@ -206,9 +191,9 @@ class Knowledge(Shown):
 
     def _ranked(self, query: str, k: int, vector: Any) -> Hits:
         if vector is None or self.vectors is None:
-            return Hits(query, self._hits(_WORDS.search(self.database, query, k)))
+            return Hits(query, self._hits(WORDS.search(self.database, query, k)))
         candidates = max(k, _CANDIDATES)
-        by_words = [row for row, _ in _WORDS.search(self.database, query, candidates)]
+        by_words = [row for row, _ in WORDS.search(self.database, query, candidates)]
         scores = vectors.fused(by_words, self.vectors.nearest(vector, candidates))[: max(k, 0)]
         return Hits(query, self._hits(scores))
 
@@ -247,71 +232,6 @@ class Knowledge(Shown):
         )
         title = f"{len(rows):,} documents, {len(self):,} passages in {Path(self.database.path).name}"
         return title, ("document", "passages"), rows, len(rows)
-
-
-class _Waiting:
-    """Documents that were read and wait to be written, some together in one transaction."""
-
-    def __init__(self, database: Database) -> None:
-        self.database = database
-        self._read: list[tuple[Source, str, list[Chunk]]] = []
-        self._size = 0
-
-    def put(self, source: Source, digest: str, found: list[Chunk]) -> None:
-        self._read.append((source, digest, found))
-        self._size += len(found)
-        if self._size >= _TOGETHER:
-            self.write()
-
-    def write(self) -> None:
-        if self._read:
-            with self.database.writing() as connection:
-                for each in self._read:
-                    _replace(connection, *each)
-        self._read, self._size = [], 0
-
-
-def _chunks(source: Source, data: bytes) -> list[Chunk]:
-    """The chunks of a document.
-
-    Raises:
-        AgentnbError: It can't be read, or holds no text.
-    """
-    name = source.path.name if source.path else source.name if PurePath(source.name).suffix else f"{source.name}.md"
-    found = [each for each in chunks(read_blocks(name, data)) if each.text.strip()]
-    if not found:
-        raise AgentnbError("holds no text", layer="memory")
-    return found
-
-
-def _replace(connection: sqlite3.Connection, source: Source, digest: str, found: Sequence[Chunk]) -> None:
-    """Put a document in the place of its earlier version, unless another process has just done so."""
-    old = connection.execute("SELECT id, digest FROM sources WHERE key=?", (source.key,)).fetchone()
-    if old and old[1] == digest:
-        return
-    if old:
-        _drop(connection, old[0])
-    sql = "INSERT INTO sources (key, name, root, digest) VALUES (?,?,?,?)"
-    row = connection.execute(sql, (source.key, source.name, source.root, digest)).lastrowid
-    for each in found:
-        text, headings = mask(each.text), json.dumps(each.headings, ensure_ascii=False)
-        sql = "INSERT INTO chunks (source, headings, place, text) VALUES (?,?,?,?)"
-        chunk = connection.execute(sql, (row, headings, each.place, text)).lastrowid or 0
-        _WORDS.add(connection, chunk, _title(source.name, headings), text)
-
-
-def _drop(connection: sqlite3.Connection, source: int) -> None:
-    name = connection.execute("SELECT name FROM sources WHERE id=?", (source,)).fetchone()[0]
-    rows = connection.execute("SELECT id, headings, text FROM chunks WHERE source=?", (source,)).fetchall()
-    for row, headings, text in rows:
-        _WORDS.remove(connection, row, _title(name, headings), text)
-        vectors.remove(connection, row)
-    connection.execute("DELETE FROM chunks WHERE source=?", (source,))
-    connection.execute("DELETE FROM sources WHERE id=?", (source,))
-
-
-def _title(name: str, headings: str) -> str:
-    return " ".join((PurePath(name).stem, *json.loads(headings)))
 
 
 def _embedder(given: Embedder | str | None) -> Embedder | None:

@@ -250,3 +250,13 @@ def test_notes_and_knowledge_share_a_file(tmp_path, knowledge):
     Notes(tmp_path / "docs.db").add("pear")
 
     assert [hit.text for hit in knowledge.search("apple pear")] == ["apple"]
+
+
+def test_a_file_that_can_not_be_written_is_no_failed_document(docs, knowledge):
+    """What stops the index stops the call: nothing is said to have been added."""
+    knowledge.add({"a": "apple"})
+    with knowledge.database.writing() as connection:
+        connection.execute("DROP TABLE chunks")
+
+    with pytest.raises(AgentnbError, match="no such table"):
+        knowledge.add("docs")
