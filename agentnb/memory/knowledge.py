@@ -12,7 +12,7 @@ file, so a model reads nothing but what a person has added.
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from inspect import isawaitable
 from pathlib import Path
@@ -23,7 +23,7 @@ from agentnb.memory import vectors
 from agentnb.memory.database import Database
 from agentnb.memory.documents import SCHEMA, WORDS, Waiting, drop, read_chunks
 from agentnb.memory.hits import Added, Hit, Hits, told
-from agentnb.memory.sources import Source, sources
+from agentnb.memory.sources import folders, sources
 from agentnb.memory.table import Shown
 from agentnb.threads import run_in_thread
 from agentnb.tools.tool import Tool, tool
@@ -142,7 +142,9 @@ class Knowledge(Shown):
 
     def _index(self, documents: Any) -> Added:
         added, waiting = Added(), Waiting(self.database)
-        found = list(sources(documents, Path(self.database.path).parent))
+        home = Path(self.database.path).parent
+        documents = documents if isinstance(documents, str | bytes | Path | Mapping) else _listed(documents)
+        found, read_folders = list(sources(documents, home)), folders(documents, home)
         known = dict(self.database.rows("SELECT key, digest FROM sources"))
         for source in {each.key: each for each in found}.values():
             try:
@@ -158,14 +160,13 @@ class Knowledge(Shown):
             waiting.put(source, digest, found_chunks)
             (added.changed if source.key in known else added.added).append(source.name)
         waiting.write()
-        added.removed += self._remove_gone(found)
+        added.removed += self._remove_gone(read_folders, {each.key for each in found})
         if added.failed and not (added.added or added.changed or added.unchanged or added.removed):
             raise AgentnbError(f"nothing was added: {added}", layer="memory")
         return added
 
-    def _remove_gone(self, found: Sequence[Source]) -> list[str]:
-        """Remove the documents of folders that were read again and in which they no longer are."""
-        roots, keys = {each.root for each in found if each.root != each.key}, {each.key for each in found}
+    def _remove_gone(self, roots: set[str], keys: set[str]) -> list[str]:
+        """Remove the documents of these folders that are not among the keys: they were there and are no longer."""
         with self.database.writing() as connection:
             rows = connection.execute("SELECT id, key, root, name FROM sources").fetchall()
             gone = [(row, name) for row, key, root, name in rows if root in roots and key not in keys]
@@ -232,6 +233,11 @@ class Knowledge(Shown):
         )
         title = f"{len(rows):,} documents, {len(self):,} passages in {Path(self.database.path).name}"
         return title, ("document", "passages"), rows, len(rows)
+
+
+def _listed(documents: Any) -> Any:
+    """Several documents as a list, since they are looked at twice."""
+    return list(documents) if isinstance(documents, Iterable) else documents
 
 
 def _embedder(given: Embedder | str | None) -> Embedder | None:

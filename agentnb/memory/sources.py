@@ -78,6 +78,15 @@ def sources(named: Any, home: Path) -> Iterator[Source]:
         )
 
 
+def folders(named: Any, home: Path) -> set[str]:
+    """The keys of the folders among what is named, also of those that are empty by now."""
+    if isinstance(named, Path) or (isinstance(named, str) and _is_path(named)):
+        path = Path(named).expanduser()
+        return {_key(path, home)} if path.is_dir() else set()
+    several = isinstance(named, Iterable) and not isinstance(named, str | bytes | Mapping)
+    return {key for each in named for key in folders(each, home)} if several else set()
+
+
 def _is_path(named: str) -> bool:
     """Whether a string names a file that is there; one that only looks like it must not become a text by mistake."""
     if not named.strip() or len(named) > 1_000 or "\n" in named or "\0" in named:

@@ -74,6 +74,16 @@ def test_only_what_changed_is_read_again(docs, knowledge):
     assert found(knowledge, "printer") == []
 
 
+def test_an_emptied_folder_leaves_nothing(docs, knowledge):
+    """When every file of a folder is gone, so is what they said; texts beside it stay."""
+    knowledge.add(iter([docs, {"faq": "umbrella"}]))
+    shutil.rmtree(docs)
+    docs.mkdir()
+
+    assert knowledge.add(docs).removed == ["docs/manual.md", "docs/sub/notes.txt"]
+    assert knowledge.sources() == ("faq",)
+
+
 def test_adding_one_file_removes_no_other(docs, knowledge):
     """Only a folder that is read again loses what is gone from it."""
     knowledge.add("docs")
