@@ -199,7 +199,7 @@ def _few(lines: list[str]) -> list[str]:
 
 def _reason(error: ValueError) -> str:
     if isinstance(error, json.JSONDecodeError):
-        return f"{error.msg} at character {error.pos + 1}"
+        return f"{error.msg.removesuffix(' at')} at character {error.pos + 1}"
     return shorten(str(error).partition(";")[0], 100)
 
 

@@ -352,6 +352,11 @@ def test_anything_else_is_refused_with_the_reason(text):
     assert "JSON" in refused(add, text)
 
 
+def test_where_a_text_breaks_off_is_said_once():
+    """Python's own message of an open string ends in "at", and so does not need ours before the place."""
+    assert "Unterminated string starting at character 7" in refused(add, '{"a": "tw')
+
+
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=6), inner, max_size=4),
