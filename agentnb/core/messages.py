@@ -81,7 +81,10 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one call, or of a whole run. None is "the provider said nothing", never 0."""
+    """Tokens of one call, or of a whole run. None is "the provider said nothing".
+
+    A 0 was counted, or follows: the provider counted the whole and named no such part.
+    """
 
     input: int | None = None
     """Prompt tokens, cached and cache-written ones included."""

@@ -96,6 +96,7 @@ class ModelReply:
     request: Any = field(default=None, compare=False, repr=False)
     """What was sent: the ModelRequest, or a small picklable value whose `json()` rebuilds the exact body on demand."""
     seconds: float = field(default=0.0, compare=False)
+    """Without the waits before a retry and for a free place, which are in `notes`."""
     notes: tuple[str, ...] = ()
     """What happened on the way: retries, "recovered from text"."""
 
