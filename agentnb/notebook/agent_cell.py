@@ -1,4 +1,4 @@
-"""From a `%%agent` cell, or `%agent resume NAME`, to the work that it asks for.
+"""From a `%%agent` cell, `%agent resume NAME` or `%agent rerun NAME` to the work that it asks for.
 
 One model, prompt and planner make one run (`follow.py`); several of them, with commas between, make one run for every
 combination, side by side (`side_by_side.py`).
@@ -18,6 +18,7 @@ from agentnb.notebook.names import run_named
 from agentnb.notebook.options import assemble, parse, without_markers
 from agentnb.notebook.prompt_cells import check_used, filled, prompt_named, set_values
 from agentnb.notebook.side_by_side import SideBySide, Variant
+from agentnb.notebook.tool_history import older, with_tools_of
 
 if TYPE_CHECKING:
     from agentnb.notebook.magics import AgentMagics
@@ -34,6 +35,8 @@ def work_of(magics: AgentMagics, magic: Any, line: str, cell: str) -> CellWork:
     """
     options = parse(magic, line)
     body = without_markers(cell)
+    if options.old_tools:
+        raise UsageError("--old-tools needs a run", remedy="%agent resume NAME --old-tools, or %agent rerun NAME ...")
     if options.set and not options.prompt:
         raise UsageError("--set needs a prompt", remedy="Write --prompt NAME; a cell's own text is sent as it is.")
     chosen = spread(options)
@@ -86,18 +89,27 @@ def _run_of(magics: AgentMagics, options: argparse.Namespace, body: str) -> tupl
 
 
 def resumed(magics: AgentMagics, magic: Any, line: str) -> CellWork:
-    """`resume NAME [options]`: go on with that run, by the agent that made it, changed by the options.
+    """`resume NAME [options]` goes on with a run, `rerun NAME [options]` starts it again from its goal.
+
+    The agent is the one that made the run, changed by the options, with the newest definitions of its tools or, with
+    `--old-tools`, those that ran.
 
     Raises:
-        AgentnbError: There is no such run, or an option makes no sense.
+        AgentnbError: There is no such run, an option makes no sense, or an old definition is gone.
     """
-    name, _, words = line.strip().removeprefix("resume").strip().partition(" ")
+    command, _, rest = line.strip().partition(" ")
+    name, _, words = rest.strip().partition(" ")
     options = parse(magic, words)
     if options.prompt or options.set:
-        raise UsageError("%agent resume takes no prompt", remedy="%%agent --from NAME --prompt ... goes on with words.")
+        raise UsageError(f"%agent {command} takes no prompt", remedy="Write a %%agent cell: --from NAME --prompt ...")
     space = magics.shell.user_ns
-    start = run_named(name, space)
+    run = run_named(name, space)
     agent = assemble(options, magics.model, space, magics.agents.get(name, magics.last_agent))
+    if options.old_tools:
+        agent = with_tools_of(agent, run)
+    elif changed := older(run, agent.tools):
+        print(f"{name}: {changed}; --old-tools takes the old ones")
+    start = run.path()[0] if command == "rerun" else run
     return CellRun(magics, agent, start, options.out or name, _shown(magics, options))
 
 

@@ -21,7 +21,7 @@ from IPython import get_ipython
 T = TypeVar("T")
 
 _CELL = re.compile(r"get_ipython\(\)\.run_cell_magic\('agent', ")
-_RESUME = re.compile(r"get_ipython\(\)\.run_line_magic\('agent', 'resume\b")
+_RESUME = re.compile(r"get_ipython\(\)\.run_line_magic\('agent', '(?:resume|rerun)\b")
 _EMPTY = re.compile(r"^(get_ipython\(\)\.run_cell_magic\('(?:agent|tool|prompt|compare)', .*, )''\)")
 """A cell without a body: IPython would refuse it with an error that test runs of notebooks don't see."""
 AWAITED = "agent_awaited"

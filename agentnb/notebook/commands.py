@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from agentnb.errors import UsageError
-from agentnb.notebook.names import model_name, run_named, tools_of
+from agentnb.notebook.names import is_server, model_name, run_named, tools_of
 from agentnb.notebook.options import split
+from agentnb.notebook.tool_history import older
 
 if TYPE_CHECKING:
     from agentnb.notebook.magics import AgentMagics
@@ -40,7 +41,8 @@ def status(magics: AgentMagics, words: list[str]) -> None:
     """The default model, the tools at hand, the newest run."""
     print(f"model: {model_name(magics.model)}")
     print(f"tools: {', '.join(tool.spec.name for tool in tools_of(magics.shell.user_ns)) or 'none yet'}")
-    print(f"newest run: {magics.last if magics.last is not None else 'none yet'}")
+    changed = older(magics.last, tools_of(magics.shell.user_ns))
+    print(f"newest run: {magics.last if magics.last is not None else 'none yet'}{f' ({changed})' if changed else ''}")
 
 
 def set_model(magics: AgentMagics, words: list[str]) -> None:
@@ -59,6 +61,9 @@ def list_tools(magics: AgentMagics, words: list[str]) -> None:
     for tool in tools_of(magics.shell.user_ns):
         first = (tool.spec.description or "no description").splitlines()[0]
         print(f"{tool.version}  {first}")
+    for name, value in list(magics.shell.user_ns.items()):
+        if is_server(value) and not name.startswith("_"):
+            print(f"-t {name}  the tools of an MCP server ({value.status})")
 
 
 def open_tool(magics: AgentMagics, words: list[str]) -> None:
@@ -164,6 +169,18 @@ def resume(magics: AgentMagics, words: list[str]) -> None:
     raise UsageError("%agent resume stands alone on its line", remedy="%agent resume NAME")
 
 
+def rerun(magics: AgentMagics, words: list[str]) -> None:
+    """NAME [options]: run it again from its goal, with the tools as they are now or --old-tools."""
+    raise UsageError("%agent rerun stands alone on its line", remedy="%agent rerun NAME")
+
+
+def try_tool(magics: AgentMagics, words: list[str]) -> None:
+    """NAME [argument=value ...]: call a tool as a model would; alone: a form for its arguments."""
+    from agentnb.notebook.tool_form import try_command
+
+    try_command(magics, words)
+
+
 RECORDING_MODES = {
     "auto": "model calls are answered from FILE where it has them",
     "replay": "model calls are answered from FILE alone",
@@ -176,7 +193,9 @@ COMMANDS: dict[str, Callable[[Any, list[str]], None]] = {
     "model": set_model,
     "tools": list_tools,
     "tool": open_tool,
+    "try": try_tool,
     "resume": resume,
+    "rerun": rerun,
     "fork": fork_run,
     "panel": show_panel,
     "stop": stop_run,

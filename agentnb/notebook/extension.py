@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import suppress
 from itertools import product
 from typing import Any
+
+from IPython import get_ipython
 
 from agentnb import errors, settings
 from agentnb.comparison import progress, surroundings
@@ -14,6 +15,8 @@ from agentnb.notebook.compare_cell import displays_for, source_of_cell
 from agentnb.notebook.completion import IDENTIFIER, matcher_for, options_of
 from agentnb.notebook.magics import AgentMagics
 from agentnb.notebook.preferences import Agentnb
+from agentnb.notebook.tool_history import forget, see
+from agentnb.notebook.widget_cell import owners
 
 
 def load(shell: Any) -> None:
@@ -28,15 +31,16 @@ def load(shell: Any) -> None:
     known = {"agent": options_of(AgentMagics.agent), "compare": options_of(AgentMagics.compare)}
     shell.Completer.custom_matchers.append(matcher_for(shell.user_ns, known))
     shell.input_transformers_post.append(await_agent_cells)
-    shell.events.register("post_run_cell", _refresh_panels)
+    shell.events.register("post_run_cell", _after_cell)
 
 
 def unload(shell: Any) -> None:
     """Take everything away: magics, transformer, completion, preferences, panels, and what waits for cells to end."""
     with suppress(ValueError):  # it was never loaded
-        shell.events.unregister("post_run_cell", _refresh_panels)
-    for panel in _panels():
-        panel.close()
+        shell.events.unregister("post_run_cell", _after_cell)
+    for owner in owners():
+        owner.close()
+    forget()
     shell.input_transformers_post[:] = [
         each for each in shell.input_transformers_post if getattr(each, "__name__", "") != await_agent_cells.__name__
     ]
@@ -56,12 +60,8 @@ def unload(shell: Any) -> None:
     surroundings.cell_source = lambda: None
 
 
-def _refresh_panels(*_: Any) -> None:
-    """A cell has run: it may have changed a tool or a run that a panel shows."""
-    for panel in _panels():
-        panel.refresh()
-
-
-def _panels() -> tuple[Any, ...]:
-    panel = sys.modules.get("agentnb.notebook.panel")
-    return panel.open_panels() if panel is not None else ()
+def _after_cell(*_: Any) -> None:
+    """A cell has run: it may have defined a tool, or changed what a panel shows."""
+    see(get_ipython().user_ns)
+    for owner in owners():
+        owner.refresh()

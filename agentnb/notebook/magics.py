@@ -64,6 +64,7 @@ class AgentMagics(Magics):  # type: ignore[misc]
     @argument("--agent", help="a variable that holds an Agent; the other options change it for this cell")
     @argument("--from", dest="start", help="a variable that holds a run: the body goes on in that conversation")
     @argument("--show", help='"steps", "answer" or "none": what appears below the cell')
+    @argument("--old-tools", action="store_true", help="go on, or run again, with the tools as they were then")
     @argument("--help", action="store_true", help="show this and run nothing")
     @line_cell_magic("agent")
     def agent(self, line: str, cell: str | None = None) -> None:
@@ -72,14 +73,14 @@ class AgentMagics(Magics):  # type: ignore[misc]
             show_options(type(self).agent)
         elif cell is not None:
             work_of(self, type(self).agent, line, cell).run()
-        elif line.split()[:1] == ["resume"]:
+        elif line.split()[:1] in (["resume"], ["rerun"]):
             resumed(self, type(self).agent, line).run()
         else:
             commands.run(self, line)
 
     @line_cell_magic(AWAITED)
     def agent_awaited(self, line: str, cell: str | None = None) -> Coroutine[Any, Any, None]:
-        """The same as `%%agent` and `%agent resume`, awaited, so that the kernel stays alive meanwhile."""
+        """`%%agent`, `%agent resume` and `%agent rerun`, awaited, so that the kernel stays alive meanwhile."""
         magic = type(self).agent
         if "--help" in line.split():
             return showing_options(magic)

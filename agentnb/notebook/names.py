@@ -7,7 +7,7 @@ from typing import Any
 
 from agentnb.core.state import State
 from agentnb.errors import UsageError
-from agentnb.tools.tool import Tool, to_tool
+from agentnb.tools.tool import Tool, to_tools
 
 
 def tools_of(namespace: Mapping[str, Any]) -> tuple[Tool, ...]:
@@ -29,7 +29,7 @@ def chosen_tools(words: str | None, namespace: Mapping[str, Any], more: Sequence
     Args:
         words: Names with commas between, or None.
         namespace: The notebook's variables.
-        more: Tools that need no variable (those of the agent that is changed); the notebook's of a name win.
+        more: Those of the agent that is changed; of a name they win.
 
     Raises:
         UsageError: A name stands for no tool and no function.
@@ -39,19 +39,25 @@ def chosen_tools(words: str | None, namespace: Mapping[str, Any], more: Sequence
         return everything
     if words == "none":
         return ()
-    at_hand = (*everything, *more)
-    return tuple(_tool(word.strip(), namespace, at_hand) for word in words.split(",") if word.strip())
+    at_hand = (*more, *everything)
+    return tuple(tool for word in words.split(",") if word.strip() for tool in _tools(word.strip(), namespace, at_hand))
 
 
-def _tool(word: str, namespace: Mapping[str, Any], everything: Sequence[Any]) -> Any:
-    for tool in everything:
+def _tools(word: str, namespace: Mapping[str, Any], at_hand: Sequence[Any]) -> tuple[Any, ...]:
+    """The tool of that name, else what the variable holds: a function, or several tools such as an MCP server's."""
+    for tool in at_hand:
         if tool.spec.name == word:
-            return tool
-    value = namespace.get(word)
-    if callable(value) or hasattr(value, "spec"):
-        return to_tool(value)
-    known = ", ".join(tool.spec.name for tool in everything) or "none yet"
+            return (tool,)
+    value: Any = namespace.get(word)
+    if callable(value) or hasattr(value, "spec") or isinstance(value, list | tuple) or is_server(value):
+        return to_tools(value)
+    known = ", ".join(tool.spec.name for tool in at_hand) or "none yet"
     raise UsageError(f"--tools: nothing is named {word!r}", remedy=f"The tools of this notebook: {known}.")
+
+
+def is_server(value: Any) -> bool:
+    """Whether it is an MCP server, which has tools of its own."""
+    return type(value).__module__ == "agentnb.tools.mcp" and not callable(value)
 
 
 def run_named(name: str, namespace: Mapping[str, Any]) -> State:

@@ -15,6 +15,7 @@ from agentnb.agent import Agent
 from agentnb.core.limits import Limits
 from agentnb.errors import UsageError
 from agentnb.notebook.names import chosen_tools, text_of
+from agentnb.notebook.tool_history import with_newest_tools
 
 _MARKER = re.compile(r"#\s*NBVAL_\w+\s*")
 SHOW = ("steps", "answer", "none")
@@ -130,6 +131,8 @@ def assemble(options: Any, model: Any, space: Mapping[str, Any], base: Agent | N
         base: What a run that goes on was made with.
     """
     base = _base(options.agent, space) or base
+    if base is not None and not options.old_tools:
+        base = with_newest_tools(base, space)
     changes: dict[str, Any] = {}
     if options.model or base is None:
         changes["model"] = _named(options.model, ("local",), space) if options.model else model

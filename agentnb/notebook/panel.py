@@ -10,8 +10,6 @@ under the panel, which needs neither kernel nor widgets to be read. Elsewhere it
 
 from __future__ import annotations
 
-import asyncio
-import contextvars
 from typing import Any
 
 from IPython import get_ipython
@@ -19,16 +17,13 @@ from IPython import get_ipython
 from agentnb.agent import Agent
 from agentnb.core.state import State
 from agentnb.errors import UsageError
-from agentnb.notebook.follow import front_end_is_live
-from agentnb.notebook.live import publish, view_of
+from agentnb.notebook.live import publish
 from agentnb.notebook.magics import AgentMagics
 from agentnb.notebook.options import assemble, parse, quoted
 from agentnb.notebook.panel_bench import Bench
 from agentnb.notebook.panel_run import PanelRun
 from agentnb.notebook.panel_views import form_block
-
-_open: dict[int, Panel] = {}
-"""The panels that show widgets, by their id, for `%agent stop` and `%unload_ext`."""
+from agentnb.notebook.widget_cell import WidgetCell, can_show, owners
 
 
 class Panel:
@@ -64,11 +59,10 @@ class Panel:
 
     def show(self) -> None:
         """Show the panel below the cell that runs now."""
-        loop = _kernel_loop()
-        live = loop is not None and self._shell is not None and front_end_is_live(self._shell)
+        live = can_show(self._shell)
         publish(form_block(self.bench, live))
-        if live and loop is not None:
-            self._open_widgets(loop)
+        if live:
+            self._open_widgets()
 
     def _ipython_display_(self) -> None:
         self.show()
@@ -79,10 +73,9 @@ class Panel:
     def close(self) -> None:
         """Stop what runs and take the widgets away; the record stays."""
         self.run.stop()
-        _open.pop(id(self), None)
         if self._widgets is not None:
-            self._handle.update({}, raw=True)
-            self._widgets.close()
+            self._widgets.end()
+            self._cell.close()
             self._widgets = None
 
     def refresh(self) -> None:
@@ -90,20 +83,13 @@ class Panel:
         if self._widgets is not None:
             self._widgets.refresh()
 
-    def _open_widgets(self, loop: asyncio.AbstractEventLoop) -> None:
-        from IPython.display import display
-
+    def _open_widgets(self) -> None:
         from agentnb.notebook.panel_widgets import PanelWidgets
 
         self.close()
-        context = contextvars.copy_context()  # so that what is displayed later lands below this cell
-
-        def call(function: Any, *args: Any) -> None:
-            loop.call_soon_threadsafe(function, *args, context=context.copy())
-
-        self._widgets = PanelWidgets(self.run, call, self._write, self.close)
-        self._handle = display(view_of(self._widgets.box), raw=True, display_id=True)
-        _open[id(self)] = self
+        self._cell = WidgetCell(self)
+        self._widgets = PanelWidgets(self.run, self._cell.call, self._write, self.close)
+        self._cell.show(self._widgets.box)
 
     def _write(self, cell: str) -> None:
         self._shell.set_next_input(cell, replace=False)
@@ -127,22 +113,10 @@ def open_panel(magics: AgentMagics, words: list[str]) -> None:
 
 def stop_panels() -> str:
     """Stop what the panels run, and say so."""
-    running = [panel for panel in open_panels() if panel.run.task is not None]
+    running = [each for each in owners() if isinstance(each, Panel) and each.run.task is not None]
     for panel in running:
         panel.run.stop()
     return "stopped; %agent resume goes on" if running else "no panel runs anything"
-
-
-def open_panels() -> tuple[Panel, ...]:
-    """The panels that show widgets now."""
-    return tuple(_open.values())
-
-
-def _kernel_loop() -> asyncio.AbstractEventLoop | None:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None
 
 
 def _magics_of(shell: Any) -> AgentMagics | None:

@@ -94,7 +94,13 @@ class Bench:
     def tools(self) -> dict[str, Any]:
         """Name to tool, newest definition: those of the agent, then the others of the notebook."""
         own = {tool.spec.name: tool for tool in self.base.tools}
-        return {**own, **{tool.spec.name: tool for tool in tools_of(self.space)}}
+        return {**own, **{tool.spec.name: tool for tool in tools_of(self.space) if tool.spec.name not in own}}
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """Tool name to the version that the agent in its variable was made with."""
+        agent = self.space.get(self.agent_name)
+        return {tool.spec.name: tool.spec.version for tool in agent.tools} if isinstance(agent, Agent) else {}
 
     def is_checked(self, name: str) -> bool:
         """Whether the agent may use this tool; at first those that it came with."""

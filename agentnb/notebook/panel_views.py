@@ -14,6 +14,7 @@ from agentnb.notebook.panel_actions import BUTTONS, STOP_LINE, Action
 from agentnb.notebook.panel_bench import Bench
 from agentnb.notebook.render import Block, Budget, final_block, goal_block, step_block
 from agentnb.notebook.render_html import bar, block, details, lead, pre, quiet, table
+from agentnb.notebook.tool_history import older
 from agentnb.notebook.words import UNKNOWN, count, counted, deed, stop_words, totals_words, version_words
 from agentnb.plots.run_plots import token_rows
 from agentnb.text import shorten
@@ -66,7 +67,12 @@ def state_html(bench: Bench) -> str:
         parts.append(final_block(state, _STATE_BYTES, name=bench.shown, since=state.counters.steps).html)
     if state.step is not None:
         parts.append(step_block(state.step, _STATE_BYTES, bench.shown).html)
-    parts += [_added(state), "" if state.step else goal_block(state, name=bench.shown).html]
+    changed = older(state, bench.base.tools)
+    parts += [
+        _added(state),
+        quiet(f"This run was {changed}.") if changed else "",
+        "" if state.step else goal_block(state, name=bench.shown).html,
+    ]
     return block("".join(parts))
 
 

@@ -245,7 +245,7 @@ class PanelWidgets:
             self.stop.disabled = not running
 
     def _refresh_tools(self) -> None:
-        own = {tool.spec.name: tool.spec.version for tool in self.bench.base.tools}
+        own = self.bench.versions
         rows = [(name, tool_label(tool, own.get(name, ""))) for name, tool in self.bench.tools.items()]
         if [(box.tooltip, box.description) for box in self.tools_box.children] != rows:
             self.tools_box.children = [self._tool_check(name, label) for name, label in rows]
@@ -299,12 +299,10 @@ class PanelWidgets:
             button.tooltip = _tooltip(made)
         _set(self.cells, cells_html(actions))
 
-    def close(self) -> None:
-        """Let go of every widget."""
+    def end(self) -> None:
+        """Draw nothing more."""
         if self._ticker is not None:
             self._ticker.cancel()
-        for widget in _all(self.box):
-            widget.close()
 
 
 def _set(widget: Any, value: str) -> None:
@@ -314,9 +312,3 @@ def _set(widget: Any, value: str) -> None:
 
 def _tooltip(made: Action) -> str:
     return shown(made.problem or made.cell)
-
-
-def _all(widget: Any) -> Iterator[Any]:
-    for child in getattr(widget, "children", ()):
-        yield from _all(child)
-    yield widget

@@ -10,7 +10,6 @@ cell that uses the prompt.
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
@@ -19,6 +18,7 @@ from typing import Any
 
 from agentnb.errors import UsageError
 from agentnb.notebook.bounds import shown
+from agentnb.notebook.changed import changed_lines
 from agentnb.notebook.live import publish
 from agentnb.notebook.options import check_variable, split, without_markers
 from agentnb.notebook.render import Block
@@ -27,7 +27,6 @@ from agentnb.notebook.render_html import block, details, lead, pre
 GOAL = "goal"
 USAGE = "%%prompt NAME"
 _VARIABLE = re.compile(r"\{\{([^\W\d]\w*)\}\}")
-_MOST_LINES = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +99,6 @@ def describe(made: Prompt, before: Prompt | None) -> Block:
     inner = pre(made.text) + (pre("\n".join(changes)) if changes else "")
     text = "\n".join([shown(title), *(f"  {shown(line)}" for line in changes or made.text.split("\n"))])
     return Block(block(details(lead(title), inner)), text)
-
-
-def changed_lines(before: str, now: str) -> list[str]:
-    """The lines that went ("-") and came ("+"), with one line around them; [] when nothing changed."""
-    lines = difflib.unified_diff(before.split("\n"), now.split("\n"), lineterm="", n=1)
-    return [line for line in lines if not line.startswith(("---", "+++"))][:_MOST_LINES]
 
 
 # ── in a %%agent cell ────────────────────────────────────────────────────────────────────────────────────────────────

@@ -13,9 +13,11 @@ import linecache
 from typing import Any
 
 from agentnb.errors import UsageError
+from agentnb.notebook.changed import changed_lines, tool_changes
 from agentnb.notebook.live import publish
 from agentnb.notebook.names import tools_of
 from agentnb.notebook.render import Block
+from agentnb.notebook.tool_history import see
 from agentnb.tools.schema import lint
 from agentnb.tools.tool import Tool, tool
 
@@ -33,7 +35,8 @@ def define_tools(shell: Any, line: str, body: str) -> None:
     names = _functions(shown)
     if not names:
         raise UsageError("the cell defines no function", remedy="Write def name(...) with a docstring.")
-    before = {each.spec.name: each.version for each in tools_of(shell.user_ns)}
+    before = {each.spec.name: each for each in tools_of(shell.user_ns)}
+    see(shell.user_ns)
     _run(shell, shown)
     made = []
     for name in names:
@@ -63,21 +66,22 @@ def _run(shell: Any, body: str) -> None:
     exec(code, shell.user_ns)
 
 
-def describe(made: Tool, before: str | None) -> Block:
-    """A tool as the model sees it, with what changed and what could be better."""
+def describe(made: Tool, before: Tool | None) -> Block:
+    """A tool as the model sees it, with what changed since the definition before and what could be better."""
     spec = made.spec
-    hints = lint(made)
-    head = f"{spec.name} {_change(made.version, before)}"
+    news = [_change(made, before), *(f"hint: {hint}" for hint in lint(made))]
     schema = json.dumps(dict(spec.parameters), ensure_ascii=False, indent=1)
-    text = "\n".join([f"tool {head}", spec.description, schema, *(f"hint: {hint}" for hint in hints)])
-    parts = [f"<details><summary>tool <b>{html.escape(spec.name)}</b> {html.escape(_change(made.version, before))}"]
-    parts.append(f"{''.join(f' · {html.escape(hint)}' for hint in hints)}</summary>")
-    parts.append(f"<pre>{html.escape(spec.description)}\n\n{html.escape(schema)}</pre></details>")
-    return Block("".join(parts), text)
+    source = changed_lines(before.source, made.source) if before else []
+    text = "\n".join([f"tool {spec.name} {news[0]}", spec.description, schema, *source, *news[1:]])
+    told = "".join(f" · {html.escape(each.removeprefix('hint: '))}" for each in news[1:])
+    parts = [f"<details><summary>tool <b>{html.escape(spec.name)}</b> {html.escape(news[0])}{told}</summary>"]
+    parts.append(f"<pre>{html.escape(spec.description)}\n\n{html.escape(schema)}</pre>")
+    parts.append(f"<pre>{html.escape(chr(10).join(source))}</pre>" if source else "")
+    return Block("".join(parts) + "</details>", text)
 
 
-def _change(now: str, before: str | None) -> str:
-    fingerprint = now.rpartition("·")[2]
+def _change(now: Tool, before: Tool | None) -> str:
+    fingerprint = now.version.rpartition("·")[2]
     if before is None:
         return f"{fingerprint} (new)"
-    return f"{fingerprint} ({'unchanged' if before == now else 'changed'})"
+    return f"{fingerprint} ({', '.join(tool_changes(before, now)) or 'unchanged'})"

@@ -113,7 +113,7 @@ def test_unloading_leaves_nothing_behind(kernel):
         "(lambda ip: [each for each in ['agent', 'agent_awaited', 'tool', 'prompt', 'compare']"
         " if ip.find_line_magic(each) or ip.find_cell_magic(each)]"
         " + [type(c).__name__ for c in ip.configurables if 'gent' in type(c).__name__]"
-        " + [c.__name__ for c in ip.events.callbacks['post_run_cell'] if 'panel' in c.__name__]"
+        " + [c.__name__ for c in ip.events.callbacks['post_run_cell'] if '_after_cell' in c.__name__]"
         " + [t.__name__ for t in ip.input_transformers_post if 'agent' in getattr(t, '__name__', '')]"
         " + [m for m in ip.Completer.custom_matchers] + [n for n in ip.magics_manager.registry if 'Agent' in n]"
         ")(get_ipython())"

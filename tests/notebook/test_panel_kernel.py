@@ -188,5 +188,5 @@ def test_unloading_takes_the_panel_away(kernel):
 
     assert any(each["type"] == "update_display_data" and not each["data"] for each in shown.outputs)
     names = "[each.__name__ for each in get_ipython().events.callbacks['post_run_cell']]"
-    assert "_refresh_panels" not in kernel.value(names)
+    assert "_after_cell" not in kernel.value(names)
     assert kernel.run("%load_ext agentnb").status == "ok"

@@ -12,7 +12,8 @@ from kernel import Kernel
 
 from agentnb.errors import UsageError
 from agentnb.notebook.agent_cell import spread
-from agentnb.notebook.prompt_cells import Prompt, changed_lines, check_used, describe, filled, set_values
+from agentnb.notebook.changed import changed_lines
+from agentnb.notebook.prompt_cells import Prompt, check_used, describe, filled, set_values
 
 SET_UP = """
 %load_ext agentnb
@@ -122,7 +123,7 @@ def test_a_changed_prompt_shows_what_changed():
     """Lines that went and came; nothing where nothing changed."""
     before, now = Prompt("p", "a\nb\nc", "p@1·11"), Prompt("p", "a\nB\nc", "p@2·22")
 
-    assert changed_lines(before.text, now.text)[1:] == [" a", "-b", "+B", " c"]
+    assert changed_lines(before.text, now.text) == [" a", "-b", "+B", " c"]
     assert "22 (changed)" in describe(now, before).text
     assert "(unchanged)" in describe(now, now).text
     assert "(new)" in describe(now, None).text
