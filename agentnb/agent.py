@@ -28,6 +28,7 @@ from agentnb.instructions import Example, Instructions
 from agentnb.models.named import to_model
 from agentnb.planners.preamble import to_example
 from agentnb.planners.tool_calling import ToolCallingPlanner
+from agentnb.records.runnable import check_runnable
 from agentnb.text import shorten
 from agentnb.tools.tool import to_tools
 
@@ -89,7 +90,7 @@ class Agent:
             AgentnbError: A setting or a recording makes the run impossible; the run so far is its `state`, as it is
                 for any error of a planner or a middleware.
         """
-        kept = _Kept(_as_state(start))
+        kept = _Kept(self._start(start))
         try:
             return bridge.run_sync(self._follow(kept, limits))
         except (KeyboardInterrupt, asyncio.CancelledError) as error:
@@ -104,7 +105,7 @@ class Agent:
         Raises:
             asyncio.CancelledError: The task was cancelled; the error's `state` is the run so far.
         """
-        kept = _Kept(_as_state(start))
+        kept = _Kept(self._start(start))
         try:
             return await bridge.together(self._follow(kept, limits))
         except asyncio.CancelledError as error:
@@ -131,7 +132,7 @@ class Agent:
             limits: For this call.
             listeners: Called with every event of this call, beside the agent's own.
         """
-        async with aclosing(self._runtime(limits, listeners).states(_as_state(start))) as made:  # type: ignore[type-var]
+        async with aclosing(self._runtime(limits, listeners).states(self._start(start))) as made:  # type: ignore[type-var]
             async for state in made:
                 yield state
 
@@ -158,6 +159,15 @@ class Agent:
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────────────────────────
 
+    def _start(self, start: str | State) -> State:
+        if isinstance(start, State):
+            check_runnable(start, self.tools)
+            return start
+        if not isinstance(start, str) or not start.strip():
+            what = f"a run starts from a goal or a State, not from {start!r}"
+            raise SettingsError(what, layer="agent", remedy='agent.run("What is ...?")')
+        return State.start(start)
+
     async def _follow(self, kept: _Kept, limits: Limits | None) -> State:
         async with aclosing(self._runtime(limits).states(kept.state)) as made:  # type: ignore[type-var]
             async for kept.state in made:
@@ -181,18 +191,6 @@ class _Kept:
 
     def __init__(self, state: State) -> None:
         self.state = state
-
-
-def _as_state(start: str | State) -> State:
-    if isinstance(start, State):
-        return start
-    if not isinstance(start, str) or not start.strip():
-        raise SettingsError(
-            f"a run starts from a goal or a State, not from {start!r}",
-            layer="agent",
-            remedy='agent.run("What is ...?")',
-        )
-    return State.start(start)
 
 
 def _planner(planner: str | Planner) -> Planner:

@@ -6,8 +6,9 @@ import math
 
 import pytest
 
-from agentnb import Agent, ScriptedModel, tool
-from agentnb.errors import SettingsError
+from agentnb import Agent, ScriptedModel, calls, tool
+from agentnb.core.middleware import Middleware
+from agentnb.errors import SettingsError, UsageError
 
 
 @tool
@@ -37,3 +38,30 @@ def test_a_temperature_of_the_environment_is_checked_too(monkeypatch):
     monkeypatch.setenv("TEMPERATURE", "nan")
     with pytest.raises(SettingsError):
         Agent(model=ScriptedModel([]))
+
+
+def test_a_run_whose_open_call_lost_its_tool_is_not_gone_on_with():
+    """A run from a file says which tool is missing, instead of telling the model that it never was."""
+    paused = Agent(model=ScriptedModel([calls("add", a=1, b=2)]), tools=[add.replace(approve=True)]).run("1 + 2?")
+    other = Agent(model=ScriptedModel(["3"]))
+
+    with pytest.raises(UsageError, match="tools that the agent does not have: add"):
+        other.run(paused)
+    assert other.run(paused.say("Never mind.")).answer == "3"
+
+
+def test_one_object_may_wrap_and_listen():
+    """What has `before` and can be called is a middleware and a listener."""
+    seen = []
+
+    class Both(Middleware):
+        async def before(self, state):
+            seen.append("before")
+            return state
+
+        def __call__(self, event):
+            seen.append(type(event).__name__)
+
+    Agent(model=ScriptedModel(["3"]), middleware=[Both()]).run("1 + 2?")
+
+    assert seen[:2] == ["before", "StepStarted"]

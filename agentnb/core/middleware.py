@@ -1,7 +1,8 @@
 """Two doors into the loop: a Middleware wraps and may change; a Listener only looks.
 
 Middleware are called in their order, the first is the outermost. Leave out the methods that you don't need.
-A Listener is any callable that takes one event; if it raises, that is logged once and it is dropped.
+A Listener is any callable that takes one event; if it raises, that is logged once and it is dropped. One object may be
+both.
 """
 
 from __future__ import annotations

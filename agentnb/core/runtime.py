@@ -65,7 +65,7 @@ class Runtime:
         names = [tool.spec.name for tool in self.tools]
         if twice := [name for name in names if names.count(name) > 1]:
             raise ToolDefinitionError(f"two tools are named {twice[0]!r}", remedy="Give one of them another name.")
-        self._listeners = doors.Listeners([each for each in middleware if not doors.is_middleware(each)])
+        self._listeners = doors.Listeners([each for each in middleware if callable(each)])
         wrapping = [each for each in middleware if doors.is_middleware(each)]
         self._before = doors.overriding(wrapping, "before")
         call_model = doors.chain(doors.overriding(wrapping, "model"), self._call_model)

@@ -208,7 +208,7 @@ class State:
             UsageError: The call is not open.
         """
         self._owner(call_id, only_open=True)
-        text = None if arguments is None else json.dumps(dict(arguments), ensure_ascii=False)
+        text = None if arguments is None else clean(json.dumps(dict(arguments), ensure_ascii=False))
         return self._next("approve", (), approvals=(*self.approvals, (call_id, text)))
 
     def deny(self, call_id: str, reason: str = "") -> State:
