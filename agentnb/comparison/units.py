@@ -16,10 +16,9 @@ from typing import Any, NamedTuple
 from agentnb.agent import Agent
 from agentnb.comparison.scorers import Scorer, to_scorer
 from agentnb.comparison.tasks import Task
-from agentnb.comparison.variants import Variant
+from agentnb.comparison.variants import Variant, source_of
 from agentnb.comparison.work import prompt_of
 from agentnb.errors import UsageError
-from agentnb.tools.versions import read_source
 
 KEY = 16
 """Digits of a key."""
@@ -118,7 +117,7 @@ def _told(value: Any) -> str:
     if isinstance(value, Mapping):
         return repr([(str(key), _told(each)) for key, each in value.items()])
     if inspect.isroutine(value):
-        return f"{value.__name__} {read_source(value)}"
+        return f"{value.__name__} {source_of(value)}"
     if value is None or isinstance(value, str | int | float | tuple):
         return repr(value)
     return f"{type(value).__name__} {getattr(value, 'name', '')}"

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from agentnb.agent import Agent
 from agentnb.comparison.tasks import safe_name
@@ -72,9 +73,25 @@ class Variant:
         """16 hex digits of all that decides what this variant does: its name, and what `agent.id` leaves out."""
         model, agent = self.model, self.agent
         wraps = [type(each).__name__ for each in agent.middleware if is_middleware(each)]
-        source = read_source(model.function) if isinstance(model, CallableModel) else ""
+        source = source_of(model.function) if isinstance(model, CallableModel) else ""
         whole = (self.name, agent.id, model.name, self.address, repr(agent.limits), wraps, source)
         return hashlib.blake2b(repr(whole).encode("utf-8", "replace"), digest_size=8).hexdigest()
+
+
+_sources: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
+
+
+def source_of(function: Any) -> str:
+    """The source of a function as it was when it was first asked for; "" where there is none.
+
+    A file that is edited while its functions are in use would tell something else the next time.
+    """
+    try:
+        if function not in _sources:
+            _sources[function] = read_source(function)
+        return _sources[function]
+    except TypeError:  # no weak reference to it can be kept
+        return read_source(function)
 
 
 def answering(agent: Agent) -> Model:

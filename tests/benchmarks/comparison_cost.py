@@ -2,6 +2,7 @@
 
     python tests/benchmarks/comparison_cost.py throughput [--runs 1000] [--steps 5] [--at-once 50]
     python tests/benchmarks/comparison_cost.py units [--units 100000]
+    python tests/benchmarks/comparison_cost.py resume [--units 100000]
     python tests/benchmarks/comparison_cost.py kill [--times 50]
     python tests/benchmarks/comparison_cost.py dask
 
@@ -101,7 +102,7 @@ def our_batch(url: str, runs: int, steps: int, at_once: int) -> None:
 
 
 def units(number: int) -> None:
-    """Memory while so many simulated units run, and the time until the same call has nothing left to do."""
+    """Memory while so many simulated units run, one in a hundred of them with an error."""
     from agentnb import Agent, batch
 
     tasks = number // 10
@@ -125,9 +126,35 @@ def units(number: int) -> None:
         print(
             f"{number:,} units in {took:.0f} s; resident MB at each tenth: {[round(mb) for _, mb in seen]}", flush=True
         )
-        began = time.perf_counter()
-        batch(Agent(model=model), goals, repeats=10, folder=folder, concurrency=50)
-        print(f"resume: {time.perf_counter() - began:.1f} s; {resident_mb():.0f} MB", flush=True)
+
+
+def resume(number: int) -> None:
+    """The time until a call finds so many units done in its folder, and has nothing left to do."""
+    from agentnb import Agent, batch
+    from agentnb.comparison.scorers import to_scorer
+    from agentnb.comparison.scores import Score
+    from agentnb.comparison.store import HEADER, unit_line
+    from agentnb.comparison.table import row
+    from agentnb.comparison.tasks import to_tasks
+    from agentnb.comparison.units import Plan
+    from agentnb.comparison.variants import Variant
+
+    def model(request: Any) -> str:
+        raise AssertionError("asked")
+
+    agent = Agent(model=model)
+    goals = [{"goal": f"What is 2 + 2? ({place})", "expected": 4} for place in range(number // 10)]
+    plan = Plan([Variant("assistant", agent)], to_tasks(goals), 10, None, 0)
+    right, run = Score.of(1, "read 4; expected 4", to_scorer("number").name), Agent(model=lambda _: "It is 4.").run("x")
+    with tempfile.TemporaryDirectory() as folder:
+        with Path(folder, "units.jsonl").open("wb") as file:
+            file.write(HEADER.encode())
+            file.writelines(unit_line(unit, row("assistant", unit.task, unit.repeat, run, right)) for unit in plan)
+            size = file.tell()
+        wall, cpu = measured(lambda: batch(agent, goals, repeats=10, folder=folder, concurrency=50))
+        print(
+            f"resume of {number:,} units ({size / 2**20:.0f} MB): {wall:.1f} s, {cpu:.1f} s CPU; {resident_mb():.0f} MB"
+        )
 
 
 def resident_mb() -> float:
@@ -244,7 +271,7 @@ def dask(runs: int = 24, size: int = 5_000_000) -> None:
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["throughput", "units", "kill", "dask"])
+    parser.add_argument("what", choices=["throughput", "units", "resume", "kill", "dask"])
     for name, default in (("runs", 1000), ("steps", 5), ("at-once", 50), ("units", 100_000), ("times", 50)):
         parser.add_argument(f"--{name}", type=int, default=default)
     given = parser.parse_args()
@@ -252,6 +279,8 @@ def main() -> None:
         throughput(given.runs, given.steps, given.at_once)
     elif given.what == "units":
         units(given.units)
+    elif given.what == "resume":
+        resume(given.units)
     elif given.what == "kill":
         print(kill(given.times))
     else:
