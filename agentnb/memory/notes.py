@@ -1,7 +1,7 @@
 """Long-term notes: what a person, a model or a run leaves for later runs, in one SQLite file that people can read.
 
     notes = Notes("notes.db", project="weather")
-    agent = Agent(tools=[*notes.tools()], middleware=[*notes.middleware()])
+    agent = Agent(tools=[*notes.tools()], middleware=[notes.middleware()])
 
     a run ends ──keep──▶ its summary is a note ──context──▶ stands before the goal of the next run
     the model  ──remember / recall──▶ notes               a person  ──add / edit / forget / list
@@ -150,14 +150,14 @@ class Notes(Shown):
         """`remember` and `recall` for an agent's `tools=`; `remember.replace(approve=True)` asks a person first."""
         return reminding.remember_tool(self), reminding.recall_tool(self)
 
-    def middleware(self, model: Any = None, most_chars: int = 2_000) -> tuple[Any, Any]:
+    def middleware(self, model: Any = None, most_chars: int = 2_000) -> reminding.Reminder:
         """For an agent's `middleware=`: notes stand before the goal of each new run, and each run leaves its summary.
 
         Args:
             model: Rewrites the summaries, when the next run begins; a name or a Model. None keeps the extracts.
             most_chars: Bounds what stands before the goal.
         """
-        return reminding.Reminder(self, None if model is None else to_model(model), most_chars), reminding.Keeper(self)
+        return reminding.Reminder(self, None if model is None else to_model(model), most_chars)
 
     def remember(self, text: str) -> Note:
         """Keep a note as a model's: later runs read it as data. Raises what `add` raises."""

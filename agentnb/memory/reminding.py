@@ -33,13 +33,15 @@ _NEWEST = 3
 
 
 class Reminder(Middleware):
-    """Puts the notes that matter before the goal of each new run.
+    """Puts the notes that matter before the goal of each new run, and keeps the summary of each run that ends.
 
     Args:
         notes: Where they are.
         writer: A model that rewrites the extracts of earlier runs first; None leaves them as they are.
         most_chars: Of notes before the goal.
     """
+
+    wants_deltas = False
 
     def __init__(self, notes: Notes, writer: Model | None, most_chars: int) -> None:
         self.notes = notes
@@ -58,27 +60,18 @@ class Reminder(Middleware):
         first = user(f"{told}\n\n{_TASK}\n{state.goal}")
         return replace(state, added=(first,), prompt=Prompt((first,)), end=1)
 
+    def __call__(self, event: Any) -> None:
+        """As a listener: keep what a run came to, if it ended with an answer or found something out."""
+        if isinstance(event, StateMade) and event.state.finished and event.state.stop is not StopReason.PAUSED:
+            run = event.state
+            if run.answer or any(result.ok for result in run.tool_results):
+                self.notes.keep(run)
+
     async def _rewrite_extracts(self, writer: Model) -> None:
         try:
             await self.notes.summarise(writer)
         except ModelError as error:  # the extracts serve as well
             log.warning("memory: summaries stay as they were extracted: %s", mask(str(error)))
-
-
-class Keeper:
-    """A listener that keeps the summary of each run that ends with an answer or found something out."""
-
-    wants_deltas = False
-
-    def __init__(self, notes: Notes) -> None:
-        self.notes = notes
-
-    def __call__(self, event: Any) -> None:
-        """Look at each event; act on the end of a run."""
-        if isinstance(event, StateMade) and event.state.finished and event.state.stop is not StopReason.PAUSED:
-            run = event.state
-            if run.answer or any(result.ok for result in run.tool_results):
-                self.notes.keep(run)
 
 
 def context(notes: Notes, goal: str, most_chars: int = 2_000) -> str:

@@ -32,7 +32,7 @@ def ask_first() -> str:
 def agent_of(notes: Notes, script: list, **options) -> Agent:
     """An agent that plays a script, with the memory."""
     writer = options.pop("writer", None)
-    middleware = notes.middleware(writer)
+    middleware = [notes.middleware(writer)]
     return Agent(model=ScriptedModel(script), tools=[add, *notes.tools()], middleware=middleware, **options)
 
 
