@@ -210,3 +210,23 @@ def test_a_saved_notebook_is_readable_without_the_panel(panel, opened, closed, a
     assert ("widget-view" in json.dumps(saved)) is not closed
     if closed:
         assert again.page.get_by_text(re.compile("(Loading|Error displaying) widget")).count() == 0
+
+
+def test_a_tool_is_tried_in_a_form(opened, artifacts):
+    """A field for each argument; the try is ordinary output; the completer offers what the notebook has."""
+    notebook = opened("form.ipynb", [SET_UP, "%agent try get_weather"])
+    notebook.run_all()
+    cell = notebook.cell(1)
+    field = cell.get_by_label("city", exact=True)
+    field.fill("Oslo")
+    field.blur()
+    cell.locator("button").filter(has_text="Try it").click()
+    cell.get_by_text("as cast: get_weather(city='Oslo')").wait_for()
+    notebook.show(1)
+    notebook.lab.picture(artifacts / "try-form.png")
+    cell.locator("button").filter(has_text="Close form").click()
+    cell.locator("button").filter(has_text="Try it").wait_for(state="detached")
+
+    assert "4.0" in json.dumps(notebook.outputs(1))
+    assert "widget-view" not in json.dumps(notebook.save())
+    assert notebook.lab.errors == []
