@@ -13,6 +13,7 @@ import linecache
 from typing import Any
 
 from agentnb.errors import UsageError
+from agentnb.notebook.bounds import shown
 from agentnb.notebook.changed import changed_lines, tool_changes
 from agentnb.notebook.live import publish
 from agentnb.notebook.names import tools_of
@@ -71,7 +72,7 @@ def describe(made: Tool, before: Tool | None) -> Block:
     spec = made.spec
     news = [_change(made, before), *(f"hint: {hint}" for hint in lint(made))]
     schema = json.dumps(dict(spec.parameters), ensure_ascii=False, indent=1)
-    source = changed_lines(before.source, made.source) if before else []
+    source = [shown(line) for line in changed_lines(before.source, made.source)] if before else []
     text = "\n".join([f"tool {spec.name} {news[0]}", spec.description, schema, *source, *news[1:]])
     told = "".join(f" · {html.escape(each.removeprefix('hint: '))}" for each in news[1:])
     parts = [f"<details><summary>tool <b>{html.escape(spec.name)}</b> {html.escape(news[0])}{told}</summary>"]
