@@ -145,15 +145,21 @@ class Tool:
         args, kwargs = ((), values) if self.parameters.by_name else self.parameters.call_with(values)
         outcome = await outcome_of(self.function, args, kwargs, self.options.timeout, self._place)
         seconds = time.perf_counter() - began
-        if outcome.error is not None:
-            return self._failed(call, kept, outcome, seconds, notes)
-        if isinstance(told := outcome.value, ToolResult):  # the function says all of it: a nested run, a tool elsewhere
-            content, more = readable(told.content, self.options.max_chars)
-            about = (kept, version, seconds, told.traceback, (*notes, *told.notes, *more), told.used)
-            return ToolResult(call.id, call.name, content, told.status, told.value, *about)
+        if outcome.error is not None or isinstance(outcome.value, ToolResult):
+            finished = self._failed if outcome.error is not None else self._passed_on
+            return finished(call, kept, outcome, seconds, notes)
         content, more = result_text(outcome.value, self.options.max_chars)
         notes = (*notes, *outcome.notes, *more)
         return ToolResult(call.id, call.name, content, "ok", outcome.value, kept, version, seconds, "", notes)
+
+    def _passed_on(
+        self, call: ToolCall, kept: Mapping[str, Any], outcome: Outcome, seconds: float, notes: tuple[str, ...]
+    ) -> ToolResult:
+        """The function itself says all of the result: that of a nested run, or of a tool elsewhere."""
+        told: ToolResult = outcome.value
+        content, more = readable(told.content, self.options.max_chars)
+        about = (kept, self.spec.version, seconds, told.traceback, (*notes, *told.notes, *more), told.used)
+        return ToolResult(call.id, call.name, content, told.status, told.value, *about)
 
     def _failed(
         self, call: ToolCall, kept: Mapping[str, Any], outcome: Outcome, seconds: float, notes: tuple[str, ...]
