@@ -185,6 +185,9 @@ class RunFile:
         """The lines for these States and all they grew from, as far as the file lacks them."""
         for state in states:
             yield from self._told_one(state)
+            if self._last != (last := self._recent[id(state)][1]):
+                self._last = last
+                yield spelled({"last": last})
 
     def _told_one(self, state: State) -> Iterator[str]:
         new, known = [], state
@@ -195,7 +198,10 @@ class RunFile:
             known = known.parent
         after = self._recent.get(id(known), (None, ""))[1]
         for each in reversed(new):
-            told, aside = state_to_json(each)
+            inner = _nested_run(each)
+            if inner is not None:
+                yield from self._told_one(inner)
+            told, aside = state_to_json(each, self._recent[id(inner)][1] if inner is not None else "")
             yield from self._frame(each, aside)
             content, rest = _spelled_apart(told, aside)
             name = digest(after + content)
@@ -206,9 +212,6 @@ class RunFile:
                 self._last = name
             self._remember(each, name)
             after = name
-        if self._last != after:
-            self._last = after
-            yield spelled({"last": after})
 
     def _remember(self, state: State, name: str) -> None:
         self._recent[id(state)] = state, name
@@ -232,6 +235,12 @@ class RunFile:
         new = [] if name in self._ids else [f'{{"id":"{name}","frame":{content}}}']
         self._ids.add(name)
         return new
+
+
+def _nested_run(state: State) -> State | None:
+    """The run behind the newest result, where a tool gave one."""
+    value = state.results[-1].value if state.kind == "act" and state.results else None
+    return value if isinstance(value, State) else None
 
 
 def _spelled_apart(told: dict[str, Any], aside: dict[str, Any]) -> tuple[str, str]:

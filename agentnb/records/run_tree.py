@@ -62,6 +62,8 @@ class RunTree:
     def _take_state(self, name: str, after: str, told: dict[str, Any], aside: dict[str, Any]) -> None:
         parent = self.states[after] if after else None
         request = self._frames[aside["request"]](parent) if "request" in aside and parent else None
+        if "run" in aside:
+            aside = {**aside, "value": self.states[aside["run"]]}
         state = state_from_json(parent, told, aside, request)
         self.states[name], self._last = state, name
         self._rounds[name] = self._rounds[after] if after and state.kind == "act" else name

@@ -111,6 +111,7 @@ def _result_from_json(told: Mapping[str, Any], aside: Mapping[str, Any] | None =
     aside = aside or {}
     return ToolResult(
         **{**RESULT.read(told), "notes": tuple(told.get("notes", ()))},
+        used=_counters_from_json(told["used"]) if "used" in told else None,
         value=told["content"] if aside.get("value_is_text") else aside.get("value"),
         seconds=aside.get("tool_seconds", 0.0),
         traceback=aside.get("traceback", ""),

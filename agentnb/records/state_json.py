@@ -46,8 +46,13 @@ def spelled(value: Any) -> str:
 # ── a State to JSON ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def state_to_json(state: State) -> tuple[Json, Json]:
-    """What the State added to its parent: `told`, by which it is known, and `aside`, which equality ignores."""
+def state_to_json(state: State, nested: str = "") -> tuple[Json, Json]:
+    """What the State added to its parent: `told`, by which it is known, and `aside`, which equality ignores.
+
+    Args:
+        state: Any State.
+        nested: How the run behind its newest result is known, where that is kept beside it.
+    """
     told: Json = {"kind": state.kind}
     aside: Json = {}
     parent, decision = state.parent, state.decision
@@ -57,7 +62,7 @@ def state_to_json(state: State) -> tuple[Json, Json]:
     if decision is not None:
         told["decision"] = _decision_to_json(decision, aside)
     if is_act := _is_act(state):
-        told["result"] = _result_to_json(state.results[-1], aside)
+        told["result"] = _result_to_json(state.results[-1], aside, nested)
         if len(state.results) == len(state.calls) and not state.ring:
             told["guarded"] = False
     is_now, should_be = _compared(state), _expected(state, is_act)
@@ -183,15 +188,20 @@ def _reply_to_json(reply: ModelReply, aside: Json) -> Json:
     return told
 
 
-def _result_to_json(result: ToolResult, aside: Json | None = None) -> Json:
+def _result_to_json(result: ToolResult, aside: Json | None = None, nested: str = "") -> Json:
     told = RESULT(result)
+    if result.used is not None:
+        told["used"] = _counters_to_json(result.used)
     if aside is None:
         return told
     if result.seconds:
         aside["tool_seconds"] = round(result.seconds, 6)
     if result.traceback:
         aside["traceback"] = result.traceback
-    _value_to_json(result.value, result.content, aside)
+    if nested:
+        aside["run"] = nested
+    else:
+        _value_to_json(result.value, result.content, aside)
     return told
 
 
