@@ -9,9 +9,10 @@ import asyncio
 import json
 from collections.abc import Sequence
 from contextlib import nullcontext
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
-from agentnb import __version__, bridge
+from agentnb import bridge
 from agentnb.agent import Agent
 from agentnb.core.messages import ToolCall
 from agentnb.core.tool import Tool
@@ -55,7 +56,9 @@ class AgentServer:
             raise SettingsError(what, layer="team", remedy=remedy) from error
         self._tools = {tool.spec.name: tool for tool in tools}
         self._alone = asyncio.Lock()
-        self.server: Server[Any] = Server(name, version=__version__, on_list_tools=self._list, on_call_tool=self._call)
+        self.server: Server[Any] = Server(
+            name, version=_own_version(), on_list_tools=self._list, on_call_tool=self._call
+        )
 
     def run(self, transport: str = "stdio", *, host: str = "127.0.0.1", port: int = 8000) -> None:
         """Serve until the client leaves (stdio), or until interrupted (HTTP).
@@ -110,3 +113,10 @@ class AgentServer:
                 result = await tool.answer(call)
             content, failed = result.content, not result.ok
         return CallToolResult(content=[TextContent(type="text", text=content)], is_error=failed)
+
+
+def _own_version() -> str:
+    try:
+        return version("agentnb-jupyter")
+    except PackageNotFoundError:  # from source, not installed
+        return "0"
