@@ -36,13 +36,18 @@ _HOME = {
     "compare": "agentnb.comparison.compare",
     "delegate": "agentnb.team.delegation",
     "diff": "agentnb.records.diff",
+    "fetch_page": "agentnb.tools.fetch",
     "handoff": "agentnb.team.handoff",
+    "list_files": "agentnb.tools.files",
     "load": "agentnb.records.run_file",
     "mcp": "agentnb.tools.mcp",
     "mcp_server": "agentnb.team.mcp_server",
     "plot": "agentnb.plots.run_plots",
+    "python": "agentnb.tools.python_process",
+    "read_text": "agentnb.tools.files",
     "recording": "agentnb.records.recording",
     "save": "agentnb.records.run_file",
+    "sql": "agentnb.tools.sql",
     "tool": "agentnb.tools.tool",
 }
 

@@ -85,7 +85,7 @@ def test_public_addresses_pass(text):
     assert is_public(ip_address(text))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.ip_addresses(v=4))
 def test_an_address_inside_another_is_as_public_as_itself(inner):
     """Mapped, translated and tunnelled forms of an IPv4 address are judged like it."""
@@ -319,7 +319,7 @@ def test_only_addresses_can_be_allowed():
         page_fetcher(allow=["localhost"])
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.text("<>/ab!-&;#x\"'= \n", max_size=200))
 def test_any_text_is_read(text):
     """Broken HTML never raises."""

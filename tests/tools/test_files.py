@@ -147,7 +147,7 @@ def test_links_are_listed_as_such_and_not_entered(trapped):
     assert "secret.txt" not in content
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     st.lists(
         st.sampled_from(["..", ".", "sub", "a.txt", "link-up", "link-to-folder", "secret.txt", "", "/"]), max_size=6
@@ -254,6 +254,7 @@ def test_a_huge_file_costs_a_bounded_read(folder):
     assert len(result.content) <= 16_000
 
 
+@pytest.mark.slow
 def test_many_files_are_counted(folder):
     """A listing is bounded and says how many more there are."""
     for n in range(520):
