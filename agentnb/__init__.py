@@ -14,6 +14,7 @@ _HOME = {
     "Agent": "agentnb.agent",
     "AgentnbError": "agentnb.errors",
     "Approval": "agentnb.middleware.approval",
+    "Breaking": "agentnb.middleware.breaking",
     "BudgetWarning": "agentnb.middleware.budget",
     "Compaction": "agentnb.middleware.compaction",
     "Knowledge": "agentnb.memory.knowledge",

@@ -14,6 +14,7 @@ from IPython.core.completer import SimpleCompletion, context_matcher
 
 from agentnb.agent import Agent
 from agentnb.core.state import State
+from agentnb.middleware.breaking import FAULTS
 from agentnb.models.catalog import known_providers
 from agentnb.notebook.commands import COMMANDS, RECORDING_MODES
 from agentnb.notebook.names import tools_of
@@ -24,7 +25,7 @@ from agentnb.tools.tool import Tool
 IDENTIFIER = "agentnb"
 _LINE = re.compile(r"[ \t]*%agent[ \t]+(.*)")
 _CELL = re.compile(r"%%(agent|compare|prompt)[ \t]+(.*)")
-_SEVERAL = ("model", "tools", "prompt", "planner", "models", "planners")
+_SEVERAL = ("model", "tools", "prompt", "planner", "models", "planners", "faults")
 """Options whose words stand with commas between."""
 Space = Mapping[str, Any]
 
@@ -154,6 +155,7 @@ VALUES: dict[str, Callable[[Space, list[str]], list[str]]] = {
     "system_prompt": _held(str),
     "system_prompts": _held(str),
     "examples": _held(list | tuple),
+    "faults": lambda space, words: [*FAULTS],
     "show": lambda space, words: [*SHOW],
     "scorer": lambda space, words: [],
 }

@@ -62,6 +62,7 @@ class AgentMagics(Magics):  # type: ignore[misc]
     @argument("--system-prompt", help="a text, or a variable that holds one")
     @argument("--examples", help="a variable that holds worked examples")
     @argument("--agent", help="a variable that holds an Agent; the other options change it for this cell")
+    @argument("--break", dest="faults", help="break the run on purpose: drop_result, mangle_json, ...; commas between")
     @argument("--from", dest="start", help="a variable that holds a run: the body goes on in that conversation")
     @argument("--show", help='"steps", "answer" or "none": what appears below the cell')
     @argument("--old-tools", action="store_true", help="go on, or run again, with the tools as they were then")

@@ -14,6 +14,7 @@ from IPython.core.error import UsageError as IPythonUsageError
 from agentnb.agent import Agent
 from agentnb.core.limits import Limits
 from agentnb.errors import UsageError
+from agentnb.middleware.breaking import Breaking
 from agentnb.notebook.names import chosen_tools, text_of
 from agentnb.notebook.tool_history import with_newest_tools
 
@@ -147,9 +148,15 @@ def assemble(options: Any, model: Any, space: Mapping[str, Any], base: Agent | N
         changes["system_prompt"] = text_of(options.system_prompt, space)
     if options.examples:
         changes["examples"] = _variable(options.examples, "--examples", space)
+    if options.faults:
+        changes["middleware"] = (*(base.middleware if base else ()), Breaking(*_listed(options.faults)))
     agent = Agent(**changes) if base is None else base.replace(**changes) if changes else base
     limits = limits_of(options, space)
     return agent.replace(limits=replace(agent.limits or Limits(), **limits)) if limits else agent
+
+
+def _listed(words: str) -> list[str]:
+    return [word.strip() for word in words.split(",")]
 
 
 def _base(name: str | None, space: Mapping[str, Any]) -> Agent | None:
