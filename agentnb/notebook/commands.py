@@ -128,6 +128,13 @@ def stop_run(magics: AgentMagics, words: list[str]) -> None:
     print(stop_panels())
 
 
+def show_loop(magics: AgentMagics, words: list[str]) -> None:
+    """[NAME] [OTHER]: the state machine, the message stack and what changed, at a State."""
+    from agentnb.notebook.loop_view import loop_command
+
+    loop_command(magics, words)
+
+
 def set_recording(magics: AgentMagics, words: list[str]) -> None:
     """[FILE [MODE]]: record and replay model calls (auto, replay, record, off); alone: who answered."""
     from agentnb.records.recording import active_recording, stop_recording, use_recording
@@ -201,6 +208,7 @@ COMMANDS: dict[str, Callable[[Any, list[str]], None]] = {
     "stop": stop_run,
     "plot": show_plot,
     "diff": show_diff,
+    "loop": show_loop,
     "recording": set_recording,
     "fetch-model": fetch_model,
     "mcp": mcp,

@@ -169,6 +169,7 @@ ARGUMENTS: dict[str, Callable[[Space, list[str]], list[str]]] = {
     "fork": _held(State),
     "plot": _held(State),
     "diff": _held(State),
+    "loop": _held(State),
     "panel": _held(Agent | State),
     "recording": lambda space, words: [*RECORDING_MODES] if len(words) > 1 else ["off"],
     "doctor": lambda space, words: _models(space, words) if words[-1] in ("-m", "--model") else ["--model"],
