@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import remake_notebooks
+from nbclient.exceptions import CellExecutionError
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "notebooks"
@@ -20,6 +22,24 @@ NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 MOST_LINES = 10
 MOST_WORDS = 90
 SECRETS = re.compile(r"^(OPENAI|ANTHROPIC|GEMINI|GOOGLE|OLLAMA|AGENTNB|AGENT_|TEMPERATURE|MAX_ITERATIONS|PYTEST)")
+
+CHANGES = [
+    ("04_state_fork_and_rollback", '"lamp": 40, "chair": 35', '"lamp": 40, "chair": 45'),
+    ("04_state_fork_and_rollback", "Take the {min(", "Take the {max("),
+    ("05_planners", 'return {"lamp": 40, "chair": 35}[item]', 'return {"lamp": 41, "chair": 35}[item]'),
+    ("05_planners", '"answer": "Together they cost 75 euros."', '"answer": "Together they cost 76 euros."'),
+    ("06_when_things_go_wrong", "[item] * count", "[item] + count"),
+    ("06_when_things_go_wrong", "['content']} euros.", "['content']} dollars."),
+    ("07_watching_and_steering", "orders.append((item, count))", "orders.append((count, item))"),
+    ("07_watching_and_steering", 'if "last step" in last or', 'if "first step" in last or'),
+    ("08_memory_and_knowledge", '"Oslo": 8.0', '"Oslo": 9.0'),
+    ("08_memory_and_knowledge", "return lines[1] if", "return lines[0] if"),
+    ("09_several_agents", '"Otters hold hands while they sleep."', '"Otters swim."'),
+    ("09_several_agents", "I have read {len(heard)} messages", "I have seen {len(heard)} messages"),
+    ("10_comparing_honestly", 'f" {task.expected}," in run.answer', 'f" {task.expected};" in run.answer'),
+    ("10_comparing_honestly", "total(goal) if right else total(goal) + 1", "total(goal)"),
+]
+"""A notebook, a piece of one of its tools or scorers or of what its model says, and another one."""
 
 every_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 
@@ -129,6 +149,18 @@ def test_another_output_is_noticed(copy, tmp_path):
     path.write_text(json.dumps(notebook), "utf-8")
 
     assert nbval(copy, tmp_path / "no-weights").returncode == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "old", "new"), CHANGES, ids=[f"{name[:2]}-{old}" for name, old, _ in CHANGES])
+def test_another_tool_or_answer_fails_an_assert(name, old, new, tmp_path):
+    """A lesson checks what it claims: with another tool or another model a cell raises, whoever runs it."""
+    notebook = remake_notebooks.read(FOLDER / f"{name}.ipynb")
+    for cell in notebook.cells:
+        cell.source = cell.source.replace(old, new)
+
+    with pytest.raises(CellExecutionError, match="AssertionError"):
+        remake_notebooks.execute(notebook, tmp_path, {"AGENTNB_CACHE": str(tmp_path)}, seconds=60)
 
 
 # ── helpers ──────────────────────────────────────────────────────────────────────────────────────────────────────────
