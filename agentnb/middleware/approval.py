@@ -10,6 +10,7 @@ Nothing here ever waits at a keyboard: without a policy a run that needs a decis
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -19,8 +20,8 @@ from typing import Any
 from agentnb.core.messages import ToolCall, ToolResult
 from agentnb.core.middleware import Middleware, NextTool
 from agentnb.core.state import State
-from agentnb.errors import ApprovalNeeded, SettingsError
-from agentnb.text import clean
+from agentnb.errors import AgentnbError, ApprovalNeeded, SettingsError, UsageError
+from agentnb.text import clean, mask, shorten
 from agentnb.threads import is_async, run_in_thread
 
 Answer = str | bool | Mapping[str, Any] | None
@@ -37,10 +38,11 @@ class Approval(Middleware):
         policy: What decides: a dict from such globs to answers, where the first that matches counts; or a function,
             sync or async, of (call, state) that returns an answer. An answer is "allow" (or True), "always" (allow,
             and all further calls of this tool), a dict (allow, with these arguments), "deny" (or False), any other
-            text (deny, for this reason), or None (pause and let a person decide).
+            text (deny, for this reason), or None (pause and let a person decide). Any other answer of a function is a
+            UsageError, which travels up: the call does not run.
 
     Raises:
-        SettingsError: A glob can't be read, or the policy is neither.
+        SettingsError: A glob can't be read, the policy is neither, or a rule has no such answer.
     """
 
     def __init__(self, ask: Sequence[str] = (), policy: Policy = None) -> None:
@@ -52,7 +54,7 @@ class Approval(Middleware):
         self.ask = tuple(map(CallGlob, ask))
         self.policy = policy
         rules = policy.items() if isinstance(policy, Mapping) else ()
-        self._rules = [(CallGlob(glob), answer) for glob, answer in rules]
+        self._rules = [(CallGlob(glob), _known(answer, SettingsError)) for glob, answer in rules]
         self._always: frozenset[str] = frozenset()
 
     def __repr__(self) -> str:
@@ -88,24 +90,22 @@ class Approval(Middleware):
     async def _answer(self, call: ToolCall, state: State) -> Answer:
         if not callable(self.policy):
             return next((answer for glob, answer in self._rules if glob.fits(call)), None)
-        if is_async(self.policy):
-            found: Answer = await self.policy(call, state)
-        else:
-            found = await run_in_thread(self.policy, call, state)
-        return found
+        found = self.policy(call, state) if is_async(self.policy) else await run_in_thread(self.policy, call, state)
+        while inspect.isawaitable(found):  # a lambda around an async function hands out its coroutine
+            found = await found
+        return _known(found, UsageError)
 
     async def _carried_out(self, answer: Answer, call: ToolCall, state: State, next: NextTool) -> ToolResult:
-        if answer in (False, "deny"):
-            return ToolResult(call.id, call.name, "Denied by the policy.", "denied")
-        if isinstance(answer, str) and answer not in ("allow", "always"):
-            return ToolResult(call.id, call.name, f"Denied by the policy: {clean(answer)}", "denied")
+        if isinstance(answer, Mapping):
+            text = clean(json.dumps(dict(answer), ensure_ascii=False))
+            result = await next(replace(call, arguments=text), state.approve(call.id, answer))
+            return result.ran_with(text)
         if answer == "always":
             self.allow_always(call.name)
-        if not isinstance(answer, Mapping):
+        if answer in ("allow", "always", True):
             return await next(call, state.approve(call.id))
-        text = json.dumps(dict(answer), ensure_ascii=False)
-        result = await next(replace(call, arguments=text), state.approve(call.id, answer))
-        return result.ran_with(text)
+        reason = f": {clean(answer)}" if isinstance(answer, str) and answer not in ("deny", "") else "."
+        return ToolResult(call.id, call.name, f"Denied by the policy{reason}", "denied")
 
 
 class CallGlob:
@@ -131,6 +131,21 @@ class CallGlob:
             return False
         given = json.loads(call.wire_arguments) if self.arguments else {}
         return all(fnmatchcase(_text(given.get(key, "")), glob) for key, glob in self.arguments.items())
+
+
+def _known(answer: Any, error: type[AgentnbError]) -> Answer:
+    """The answer, if it is one; what is not may never let a call pass."""
+    if answer is None or isinstance(answer, bool | str) or (isinstance(answer, Mapping) and _is_json(answer)):
+        return answer
+    remedy = 'Answer "allow", "always", "deny" or a reason, a dict of arguments, or None to let a person decide.'
+    raise error(f"the policy answered {mask(shorten(repr(answer)))}", layer="middleware", remedy=remedy)
+
+
+def _is_json(arguments: Mapping[Any, Any]) -> bool:
+    try:
+        return bool(json.dumps(dict(arguments), allow_nan=False))
+    except (TypeError, ValueError):
+        return False
 
 
 def _text(value: Any) -> str:

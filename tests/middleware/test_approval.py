@@ -15,7 +15,7 @@ from agentnb.core.limits import StopReason
 from agentnb.core.messages import ToolCall
 from agentnb.core.middleware import ToolStarted
 from agentnb.core.state import State
-from agentnb.errors import SettingsError
+from agentnb.errors import SettingsError, UsageError
 from agentnb.middleware.approval import Approval, CallGlob
 from agentnb.models.scripted import calls
 
@@ -109,7 +109,7 @@ def test_a_pause_is_decided_later():
         return run([says("done")], approval, state=state)
 
     assert then(paused.approve("call_1_1")).tool_results[0].content == "deleted a.txt"
-    assert then(paused.approve("call_1_1", {"path": "b.txt"})).tool_results[0].content .endswith("\ndeleted b.txt")
+    assert then(paused.approve("call_1_1", {"path": "b.txt"})).tool_results[0].content.endswith("\ndeleted b.txt")
     assert then(paused.deny("call_1_1", "keep it")).tool_results[0].content == "Denied by the user: keep it"
     assert then(paused).stop is StopReason.PAUSED
 
@@ -133,6 +133,7 @@ ANSWERS = [
     ({"path": "b.txt"}, "ok", '(run with other arguments: {"path": "b.txt"})\ndeleted b.txt'),
     ("deny", "denied", "Denied by the policy."),
     (False, "denied", "Denied by the policy."),
+    ("", "denied", "Denied by the policy."),
     ("not on Fridays", "denied", "Denied by the policy: not on Fridays"),
 ]
 
@@ -205,6 +206,33 @@ def test_a_policy_that_fails_lets_nothing_run():
     with pytest.raises(LookupError, match="no such rule"):
         run(DELETES, Approval(["delete"], policy), [tool])
     assert tool.started == []
+
+
+def test_a_coroutine_that_a_policy_hands_out_is_awaited():
+    """A lambda around an async function is a sync function, and what it returns is no permission."""
+    tool = FunctionTool(delete)
+
+    async def ask(call: ToolCall, state: State) -> str:
+        return "deny"
+
+    done = run(DELETES, Approval(["delete"], lambda call, state: ask(call, state)), [tool])
+
+    assert (done.tool_results[0].status, tool.started) == ("denied", [])
+
+
+NO_ANSWERS = [[], ["deny"], ("deny", "why"), 0, 1, 1.0, b"deny", {"path": {1}}, {"path": float("nan")}, object()]
+
+
+@pytest.mark.parametrize("answer", NO_ANSWERS)
+def test_what_is_no_answer_lets_nothing_run(answer):
+    """From a function it is an error that names it; in a dict already when the Approval is made."""
+    tool = FunctionTool(delete)
+
+    with pytest.raises(UsageError, match='middleware: the policy answered .* Answer "allow"'):
+        run(DELETES, Approval(["delete"], lambda call, state: answer), [tool])
+    assert tool.started == []
+    with pytest.raises(SettingsError, match="the policy answered"):
+        Approval(["delete"], {"delete": answer})
 
 
 def test_a_person_answers_in_an_async_policy_while_others_work():
