@@ -29,6 +29,7 @@ _HOME = {
     "StopReason": "agentnb.core.limits",
     "Task": "agentnb.comparison.tasks",
     "Telemetry": "agentnb.middleware.telemetry",
+    "You": "agentnb.planners.you",
     "as_tool": "agentnb.team.nested",
     "batch": "agentnb.comparison.batch",
     "calculator": "agentnb.tools.builtin",

@@ -44,7 +44,7 @@ class Agent:
     system_prompt: str = ""
     name: str = "assistant"
     planner: str | Planner = "tools"
-    """"tools" (tool calling), "json" (a JSON plan) or a Planner."""
+    """"tools" (tool calling), "json" (a JSON plan), "you" (a person decides) or a Planner."""
     limits: Limits | None = None
     """None: `Limits()`, with MAX_ITERATIONS of the environment as its steps."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
@@ -202,7 +202,12 @@ def _planner(planner: str | Planner) -> Planner:
         from agentnb.planners.json_plan import JSONPlanner
 
         return JSONPlanner()
-    raise SettingsError(f"there is no planner {planner!r}", layer="agent", remedy='Use "tools", "json" or a Planner.')
+    if planner == "you":
+        from agentnb.planners.you import You
+
+        return You()
+    remedy = 'Use "tools", "json", "you" or a Planner.'
+    raise SettingsError(f"there is no planner {planner!r}", layer="agent", remedy=remedy)
 
 
 def _typed(planner: str | Planner, output: Any) -> Planner:

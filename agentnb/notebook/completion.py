@@ -123,7 +123,7 @@ def _planners(space: Space, words: list[str]) -> list[str]:
         for name, value in _variables(space)
         if callable(getattr(value, "plan", None)) and not isinstance(value, type)
     ]
-    return ["tools", "json", *own]
+    return ["tools", "json", "you", *own]
 
 
 def _tools(space: Space, words: list[str]) -> list[str]:

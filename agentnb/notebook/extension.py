@@ -13,10 +13,12 @@ from agentnb.comparison import progress, surroundings
 from agentnb.notebook.cells import AWAITED, await_agent_cells
 from agentnb.notebook.compare_cell import displays_for, source_of_cell
 from agentnb.notebook.completion import IDENTIFIER, matcher_for, options_of
+from agentnb.notebook.decision_form import ask_person
 from agentnb.notebook.magics import AgentMagics
 from agentnb.notebook.preferences import Agentnb
 from agentnb.notebook.tool_history import forget, see
 from agentnb.notebook.widget_cell import owners
+from agentnb.planners import you
 
 
 def load(shell: Any) -> None:
@@ -25,6 +27,7 @@ def load(shell: Any) -> None:
         return
     errors.show_traceback = settings.debug
     progress.display, surroundings.cell_source = displays_for(shell), source_of_cell(shell)
+    you.form = ask_person
     magics = AgentMagics(shell)
     shell.register_magics(magics)
     shell.configurables.append(magics.preferences)
@@ -58,6 +61,7 @@ def unload(shell: Any) -> None:
     matchers[:] = [each for each in matchers if getattr(each, "matcher_identifier", "") != IDENTIFIER]
     errors.show_traceback, progress.display = (lambda: False), progress.on_terminal
     surroundings.cell_source = lambda: None
+    you.form = None
 
 
 def _after_cell(*_: Any) -> None:

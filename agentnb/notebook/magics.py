@@ -52,7 +52,7 @@ class AgentMagics(Magics):  # type: ignore[misc]
     )
     @argument("-t", "--tools", help='names with commas between, or "none"; all tools of the notebook when not given')
     @argument("-o", "--out", help="the variable that holds the run, from its first step on")
-    @argument("--planner", help='"tools", "json", or a variable that holds a planner; several with commas')
+    @argument("--planner", help='"tools", "json", "you", or a variable that holds a planner; several with commas')
     @argument("--steps", help="at most so many model calls; 20 when not given")
     @argument("--tokens", help="at most so many tokens")
     @argument("--cost", help="at most so many US dollars")

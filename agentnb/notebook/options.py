@@ -140,7 +140,7 @@ def assemble(options: Any, model: Any, space: Mapping[str, Any], base: Agent | N
     if options.tools is not None or base is None:
         changes["tools"] = chosen_tools(options.tools, space, base.tools if base else ())
     if options.planner:
-        changes["planner"] = _named(options.planner, ("tools", "json"), space)
+        changes["planner"] = _named(options.planner, ("tools", "json", "you"), space)
     if options.temperature is not None:
         given = {"temperature": _number(options.temperature, "--temperature", float, space)}
         changes["parameters"] = {**(base.parameters if base else {}), **given}

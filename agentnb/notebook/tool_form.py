@@ -197,7 +197,7 @@ class ToolForm:
         """Show it below the cell that runs now."""
         import ipywidgets
 
-        self.inputs = {field.name: _input(ipywidgets, field) for field in fields_of(self.tool)}
+        self.inputs = {field.name: input_for(ipywidgets, field) for field in fields_of(self.tool)}
         self.button = ipywidgets.Button(description="Try it", icon="play")
         self.button.on_click(lambda _: self._cell.call(self.press))
         shut = ipywidgets.Button(description="Close form", icon="times")
@@ -230,7 +230,7 @@ class ToolForm:
         self._cell.close()
 
 
-def _input(kit: Any, field: Field) -> Any:
+def input_for(kit: Any, field: Field) -> Any:
     """The widget for one argument."""
     told = shorten(field.description, 80) or field.kind
     about = {"description": field.name, "layout": kit.Layout(width="36em"), "style": {"description_width": "10em"}}

@@ -180,9 +180,9 @@ def stop_words(state: State) -> str:
     """Why the run ended, in words, with its detail; "not finished" while it has not."""
     if state.stop is None:
         return "not finished"
-    if state.stop is StopReason.PAUSED:
+    if state.stop is StopReason.PAUSED and state.open_calls:
         names = ", ".join(brief(call.name, 40) for call in state.open_calls)
-        return _STOPS[state.stop][0] + (f" of {names}" if names else "")
+        return f"{_STOPS[state.stop][0]} of {names}"
     return _why(state.stop, state.detail)
 
 
@@ -190,12 +190,15 @@ def _why(reason: StopReason, detail: str) -> str:
     words, detail = _STOPS[reason][0], detail.removeprefix("refused: ")
     if not detail:
         return words
-    return detail if detail.startswith(("stopped at", words)) else f"{words}: {detail}"
+    return detail if reason is StopReason.PAUSED or detail.startswith(("stopped at", words)) else f"{words}: {detail}"
 
 
 def remedy(state: State, name: str) -> str:
     """What to do now; "" when there is an answer. `name` is the variable that holds the run."""
-    return "" if state.stop is None else _STOPS[state.stop][1].format(name=name)
+    if state.stop is None:
+        return ""
+    waits = state.stop is StopReason.PAUSED and not state.open_calls  # for a decision, where a person is the planner
+    return (_GO_ON + "." if waits else _STOPS[state.stop][1]).format(name=name)
 
 
 def totals_words(state: State) -> str:

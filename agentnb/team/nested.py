@@ -143,7 +143,7 @@ def _is_told(state: State) -> bool:
 
 def _why(agent: Agent, state: State) -> str:
     """Why a run has no answer, and what it had said so far, for the model of the run around it."""
-    if state.stop is StopReason.PAUSED:
+    if state.stop is StopReason.PAUSED and state.open_calls:
         waiting = ", ".join(f"{call.name}({shorten(call.arguments, 200)})" for call in state.open_calls)
         return f"{agent.name} has no answer yet: a person must approve {waiting}, which was not run."
     said = state.step.reply.text if state.step and state.step.reply else ""
