@@ -18,6 +18,7 @@ from typing import Any
 from agentnb.core.messages import Message, ToolCall
 from agentnb.core.tool import ToolSpec
 from agentnb.models import think_tags
+from agentnb.models.chat_assembly import dicts_in
 from agentnb.models.profiles import Profile
 from agentnb.models.sent import Sent
 from agentnb.strict_json import encode
@@ -80,29 +81,49 @@ class Encoding:
 
 
 def _own(message: Message) -> dict[str, Any] | None:
-    """The provider's own message; its calls carry the ids that their results answer. None where they do not fit."""
+    """The provider's own message; its calls carry the ids that their results answer. None where they do not fit.
+
+    What no server takes back, such as a content that is a number, is replaced by the parsed value.
+    """
     if message.raw is None:
         return None
-    wire = {key: value for key, value in message.raw.items() if value or key != "tool_calls"}
-    wire.setdefault("role", "assistant")
-    wire.setdefault("content", None if message.calls else "")
-    if isinstance(wire["content"], str) and think_tags.split(wire["content"])[0] == message.reasoning != "":
-        wire["content"] = message.content
-    theirs = wire.get("tool_calls") or []
+    theirs = dicts_in(message.raw.get("tool_calls"))
     if len(theirs) != len(message.calls):
         return None
-    if message.calls:
+    wire = {key: value for key, value in message.raw.items() if key != "tool_calls" or theirs}
+    wire["role"] = message.role
+    wire.setdefault("content", None if message.calls else "")
+    if not _is_content(wire["content"]) or _is_split(wire["content"], message.reasoning):
+        wire["content"] = message.content
+    if theirs:
         wire["tool_calls"] = [_own_call(*pair) for pair in zip(theirs, message.calls, strict=True)]
     return wire
 
 
+def _is_content(value: Any) -> bool:
+    """Whether servers take it: nothing, a text, or parts that each say what they are."""
+    if isinstance(value, list):
+        return all(isinstance(part, dict) and isinstance(part.get("type"), str) for part in value)
+    return value is None or isinstance(value, str)
+
+
+def _is_split(content: Any, reasoning: str) -> bool:
+    """Whether the reasoning was taken out of this text."""
+    return isinstance(content, str) and think_tags.split(content)[0] == reasoning != ""
+
+
 def _own_call(theirs: Mapping[str, Any], call: ToolCall) -> dict[str, Any]:
     """Unchanged but for the id, and for arguments that are no JSON object; `index` belongs to streams alone."""
-    function = dict(theirs.get("function") or {})
-    function["name"] = function.get("name") or call.name
+    said, kind = theirs.get("function"), theirs.get("type")
+    function = dict(said) if isinstance(said, Mapping) else {}
+    function["name"] = _text_or(function.get("name"), call.name)
     function["arguments"] = call.wire_arguments
     others = {key: value for key, value in theirs.items() if key != "index"}
-    return {**others, "id": call.id, "type": theirs.get("type") or "function", "function": function}
+    return {**others, "id": call.id, "type": _text_or(kind, "function"), "function": function}
+
+
+def _text_or(value: Any, other: str) -> str:
+    return value if isinstance(value, str) and value else other
 
 
 def _legal_name(name: str) -> str:
