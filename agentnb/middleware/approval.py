@@ -35,11 +35,12 @@ class Approval(Middleware):
         ask: Which calls are asked for beside those of tools with `approve=True`: "delete_*", or with arguments
             "transfer(amount=1000*, to=*.example)". The globs see the arguments as the model wrote them, not what the
             tool makes of them; an argument that was left out is "". What must never run unasked is named without them.
-        policy: What decides: a dict from such globs to answers, where the first that matches counts; or a function,
-            sync or async, of (call, state) that returns an answer. An answer is "allow" (or True), "always" (allow,
-            and all further calls of this tool), a dict (allow, with these arguments), "deny" (or False), any other
-            text (deny, for this reason), or None (pause and let a person decide). Any other answer of a function is a
-            UsageError, which travels up: the call does not run.
+        policy: What decides: a dict from such globs to answers, where the first that matches counts, for every call;
+            or a function, sync or async, of (call, state) that returns an answer. An answer is "allow" (or True),
+            "always" (allow, and the function is not asked again for this tool, as far as the glob of `ask` goes that
+            named the call), a dict (allow, with these arguments), "deny" (or False), any other text (deny, for this
+            reason), or None (pause and let a person decide). Any other answer of a function is a UsageError, which
+            travels up: the call does not run.
 
     Raises:
         SettingsError: A glob can't be read, the policy is neither, or a rule has no such answer.
@@ -64,16 +65,16 @@ class Approval(Middleware):
 
     @property
     def always(self) -> frozenset[str]:
-        """The tools whose calls are no longer asked for."""
+        """What is no longer asked for: tools, or calls such as "delete(path=/tmp/*)"."""
         return self._always
 
     def allow_always(self, tool: str) -> None:
-        """From now on, in every run with this Approval, let the calls of this tool pass."""
+        """From now on, in every run with this Approval, let the calls of this tool pass where no rule decides."""
         self._always |= {tool}
 
     def revoke(self, tool: str) -> None:
-        """Ask for this tool again."""
-        self._always -= {tool}
+        """Ask for the calls of this tool again."""
+        self._always = frozenset(each for each in self._always if each.partition("(")[0] != tool)
 
     async def tool(self, call: ToolCall, state: State, next: NextTool) -> ToolResult:
         """Run the call if it needs no decision, or has a good one."""
@@ -82,14 +83,30 @@ class Approval(Middleware):
                 raise ApprovalNeeded
             return await next(call, state)
         except ApprovalNeeded:
-            answer = "allow" if call.name in self._always else await self._answer(call, state)
+            answer = await self._answer(call, state)
             if answer is None:
                 raise
         return await self._carried_out(answer, call, state, next)
 
     async def _answer(self, call: ToolCall, state: State) -> Answer:
-        if not callable(self.policy):
-            return next((answer for glob, answer in self._rules if glob.fits(call)), None)
+        for glob, answer in self._rules:
+            if glob.fits(call):
+                return "allow" if answer == "always" else answer
+        named = self._named(call)
+        if not self._always.isdisjoint((call.name, named)):
+            return "allow"
+        answer = await self._asked(call, state) if callable(self.policy) else None
+        if answer == "always":
+            self.allow_always(named)
+        return answer
+
+    def _named(self, call: ToolCall) -> str:
+        """The calls that "always" covers: of this tool, as far as the first glob of `ask` goes that fits."""
+        glob = next((glob for glob in self.ask if glob.fits(call)), None)
+        return call.name + (glob.condition if glob else "")
+
+    async def _asked(self, call: ToolCall, state: State) -> Answer:
+        assert callable(self.policy)
         found = self.policy(call, state) if is_async(self.policy) else await run_in_thread(self.policy, call, state)
         while inspect.isawaitable(found):  # a lambda around an async function hands out its coroutine
             found = await found
@@ -100,8 +117,6 @@ class Approval(Middleware):
             text = clean(json.dumps(dict(answer), ensure_ascii=False))
             result = await next(replace(call, arguments=text), state.approve(call.id, answer))
             return result.ran_with(text)
-        if answer == "always":
-            self.allow_always(call.name)
         if answer in ("allow", "always", True):
             return await next(call, state.approve(call.id))
         reason = f": {clean(answer)}" if isinstance(answer, str) and answer not in ("deny", "") else "."
@@ -123,6 +138,8 @@ class CallGlob:
             raise SettingsError(f"{text!r} names no calls", layer="middleware", remedy=remedy)
         self.text = text
         self.name = name.strip()
+        self.condition = bracket + rest
+        """What comes after the name: "(path=/tmp/*)", or "" where the arguments don't matter."""
         self.arguments = {key.strip(): glob.strip() for key, _, glob in pairs}
 
     def fits(self, call: ToolCall) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import builtins
+import json
 import pickle
 from collections.abc import Callable
 from typing import Any
@@ -196,6 +197,47 @@ def test_always_is_remembered_seen_and_taken_back():
     assert approval.always == {"delete", "look"}
 
 
+def test_always_does_not_open_what_an_earlier_rule_denies():
+    """The rules of a dict are asked for every call, in order; "always" in one of them covers what it fits."""
+    rules = {"delete(path=/etc/*)": "deny", "delete(path=/tmp/*)": "always"}
+    paths = ["/tmp/a", "/etc/passwd", "/tmp/b", "/home"]
+    approval = Approval(["delete"], rules)
+    done = run([*(calls("delete", path=path) for path in paths), says("done")], approval)
+
+    assert [result.status for result in done.tool_results] == ["ok", "denied", "ok"]
+    assert [call.arguments for call in done.open_calls] == ['{"path": "/home"}']
+    assert approval.always == frozenset()
+
+
+def test_allow_always_decides_where_no_rule_does():
+    """A person who allowed the tool is not asked again; a rule that denies, or wants a person, still counts."""
+    approval = Approval(["delete"], {"delete(path=/etc/*)": "deny", "delete(path=/home/*)": None})
+    approval.allow_always("delete")
+    script = [calls("delete", path=path) for path in ("/tmp/a", "/etc/passwd", "/home/me")]
+    done = run(script, approval)
+
+    assert [result.status for result in done.tool_results] == ["ok", "denied"]
+    assert [call.arguments for call in done.open_calls] == ['{"path": "/home/me"}']
+
+
+def test_always_covers_what_was_asked_for():
+    """A function that answers "always" to a call named by a narrow glob is asked again for another glob's calls."""
+    asked: list[str] = []
+
+    def policy(call: ToolCall, state: State) -> str:
+        asked.append(json.loads(call.arguments)["path"])
+        return "always" if "/tmp" in call.arguments else "deny"
+
+    approval = Approval(["*(path=*secret*)", "delete(path=/tmp/*)", "delete(path=/etc/*)"], policy)
+    paths = ["/tmp/a", "/tmp/b", "/etc/passwd", "/tmp/secret"]
+    run([*(calls("delete", path=path) for path in paths), says("done")], approval)
+
+    assert asked == ["/tmp/a", "/etc/passwd", "/tmp/secret"]
+    assert approval.always == {"delete(path=/tmp/*)", "delete(path=*secret*)"}
+    approval.revoke("delete")
+    assert approval.always == frozenset()
+
+
 def test_a_policy_that_fails_lets_nothing_run():
     """It is a programming error, which travels up; the tool was not started."""
     tool = FunctionTool(delete)
@@ -228,7 +270,7 @@ def test_what_is_no_answer_lets_nothing_run(answer):
     """From a function it is an error that names it; in a dict already when the Approval is made."""
     tool = FunctionTool(delete)
 
-    with pytest.raises(UsageError, match='middleware: the policy answered .* Answer "allow"'):
+    with pytest.raises(UsageError, match=r"middleware: the policy answered .* Answer"):
         run(DELETES, Approval(["delete"], lambda call, state: answer), [tool])
     assert tool.started == []
     with pytest.raises(SettingsError, match="the policy answered"):
