@@ -23,21 +23,10 @@ if TYPE_CHECKING:
 class StopReason(StrEnum):
     """Why a run ended."""
 
-    ANSWER = "answer"
-    MAX_STEPS = "max_steps"
-    MAX_TOKENS = "max_tokens"
-    MAX_COST = "max_cost"
-    MAX_SECONDS = "max_seconds"
-    MAX_TOOL_CALLS = "max_tool_calls"
-    REPETITION = "repetition"
-    TRUNCATED = "truncated"
-    REFUSED = "refused"
-    EMPTY_REPLY = "empty_reply"
-    CONTEXT_TOO_LONG = "context_too_long"
-    CONNECTION_LOST = "connection_lost"
-    CANCELLED = "cancelled"
-    PAUSED = "paused"
-    ERROR = "error"
+    ANSWER, PAUSED, CANCELLED, REFUSED, TRUNCATED = "answer", "paused", "cancelled", "refused", "truncated"
+    MAX_STEPS, MAX_TOKENS, MAX_COST, MAX_SECONDS = "max_steps", "max_tokens", "max_cost", "max_seconds"
+    MAX_TOOL_CALLS, REPETITION, EMPTY_REPLY = "max_tool_calls", "repetition", "empty_reply"
+    CONTEXT_TOO_LONG, CONNECTION_LOST, ERROR = "context_too_long", "connection_lost", "error"
 
 
 @dataclass(frozen=True, slots=True)

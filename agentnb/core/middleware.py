@@ -11,6 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -24,17 +25,20 @@ if TYPE_CHECKING:
 log = logging.getLogger("agentnb")
 
 
-class Budget(NamedTuple):
-    """What one call of `run` may use."""
+@dataclass(slots=True)
+class Budget:
+    """What one call of `run` may use, and how far it has come; one object for all of the call."""
 
     limits: Limits
     base: State
     """Where the call started: what counts is the difference to its counters."""
+    state: State
+    """The newest State of the call."""
 
 
 current_budget: ContextVar[Budget | None] = ContextVar("agentnb_budget", default=None)
 budget = current_budget.get
-"""The Budget of the run around the caller: in a middleware, a planner, a tool; None outside of runs."""
+"""The Budget of the run around the caller: in a middleware, a listener, a planner, a tool; None outside of runs."""
 
 NextTool = Callable[[ToolCall, "State"], Awaitable[ToolResult]]
 
@@ -87,7 +91,15 @@ class StateMade(NamedTuple):
     state: State
 
 
-Event = StepStarted | Streamed | ToolStarted | ToolFinished | StateMade
+class RunFailed(NamedTuple):
+    """The run ended with an error that travels up to the caller: a setting, a recording, a bug in a middleware."""
+
+    state: State
+    """How far it had come."""
+    error: Exception
+
+
+Event = StepStarted | Streamed | ToolStarted | ToolFinished | StateMade | RunFailed
 Listener = Callable[[Event], Any]
 
 
@@ -120,12 +132,15 @@ class Listeners:
         self.live = list(listeners)
         self.streaming = any(getattr(each, "wants_deltas", True) for each in listeners)
 
-    def tell(self, event: Event) -> None:
-        """Tell everyone, in order."""
+    def tell(self, event: Event, around: Budget | None = None) -> None:
+        """Tell everyone, in order; `around` is the Budget where none stands around the caller."""
         for listener in tuple(self.live):
+            token = current_budget.set(around or budget())
             try:
                 listener(event)
             except Exception:
                 with suppress(ValueError):  # another run, in another thread, was quicker
                     self.live.remove(listener)
                 log.warning("runtime: listener %r failed and is dropped for this run", listener, exc_info=True)
+            finally:
+                current_budget.reset(token)

@@ -86,36 +86,38 @@ class Runtime:
         """
         if state.stop is StopReason.ANSWER:
             return
-        base, state = state, state.continued()
+        around, state = doors.Budget(self.limits, state, state), state.continued()
         try:
-            while not state.finished or state is base:
+            while not state.finished or state is around.base:
                 if state.open_calls:
-                    async with aclosing(self._act(state, base)) as made:
+                    async with aclosing(self._act(state, around)) as made:
                         async for state in made:
-                            yield self._told(state)
-                state = self._check(state, base) or await self._plan(state, base)
-                yield self._told(state)
+                            yield self._told(state, around)
+                state = self._check(state, around.base) or await self._plan(state, around)
+                yield self._told(state, around)
         except asyncio.CancelledError:
-            yield self._told(state.stopped(StopReason.CANCELLED, "cancelled by the user"))
+            yield self._told(state.stopped(StopReason.CANCELLED, "cancelled by the user"), around)
+            raise
+        except Exception as error:
+            self._listeners.tell(doors.RunFailed(state, error), around)
             raise
 
     # ── plan ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def _plan(self, state: State, base: State) -> State:
-        began, token = self.clock(), doors.current_budget.set(doors.Budget(self.limits, base))
-        deadline = asyncio.timeout(self._seconds_left(state, base))
+    async def _plan(self, state: State, around: doors.Budget) -> State:
+        began, token = self.clock(), doors.current_budget.set(around)
         try:
-            for before in self._before:
-                earlier, state = state, await before(state)
-                if state.finished and state is not earlier:
-                    return state
-            self._listeners.tell(doors.StepStarted(state.counters.steps + 1, state))
-            async with deadline:
+            async with asyncio.timeout(self._seconds_left(state, around)) as deadline:
+                for before in self._before:
+                    earlier, state = state, await before(state)
+                    if state.finished and state is not earlier:
+                        return state
+                self._listeners.tell(doors.StepStarted(state.counters.steps + 1, state))
                 decision = await self.planner.plan(state, self.tools, self._ask)
         except ModelError as error:
             stop = StopReason(_STOPS.get(error.kind, "error"))
             reply = ModelReply(text=error.partial, finish="error", request=error.request, notes=error.notes)
-            decision = Decision(reply, stop=stop, detail=str(error), error=error)
+            decision = Decision(reply, stop=stop, detail=mask(str(error)), error=error)
         except TimeoutError:
             if not deadline.expired():
                 raise
@@ -139,16 +141,16 @@ class Runtime:
 
     # ── act ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def _act(self, state: State, base: State) -> AsyncGenerator[State, None]:
+    async def _act(self, state: State, around: doors.Budget) -> AsyncGenerator[State, None]:
         """Run the open calls, side by side where they may; a State for each answer, in finishing order."""
         guarded = not any(self._is(call, "poll") for call in state.calls)
         tasks, started, began = _Tasks(), set[str](), self.clock()
         try:
-            while batch := self._startable(state, base, started):
+            while batch := self._startable(state, around, started):
                 started |= {call.id for call in batch}
-                tasks = {asyncio.ensure_future(self._run(call, state, base)): call for call in batch}
+                tasks = {asyncio.ensure_future(self._run(call, state, around)): call for call in batch}
                 while tasks:
-                    done, _ = await asyncio.wait(tasks, timeout=self._seconds_left(state, base), return_when=_FIRST)
+                    done, _ = await asyncio.wait(tasks, timeout=self._seconds_left(state, around), return_when=_FIRST)
                     results = [task.result() for task in tasks if task in done] or await _abandon(tasks, OUT_OF_TIME)
                     tasks = {task: call for task, call in tasks.items() if task not in done}
                     for result in filter(None, results):  # None: it waits for approval
@@ -163,16 +165,16 @@ class Runtime:
             await _abandon(tasks, INTERRUPTED)
             raise
 
-    def _startable(self, state: State, base: State, started: set[str]) -> list[ToolCall]:
+    def _startable(self, state: State, around: doors.Budget, started: set[str]) -> list[ToolCall]:
         """The open calls that may start now: the first, with those beside it that run in parallel."""
         ready = [call for call in state.open_calls if call.id not in started]
         if (limit := self.limits.tool_calls) is not None:
-            ready = ready[: max(0, limit - state.counters.tool_calls + base.counters.tool_calls)]
+            ready = ready[: max(0, limit - state.counters.tool_calls + around.base.counters.tool_calls)]
         alone = next((n for n, call in enumerate(ready) if not self._is(call, "parallel")), len(ready))
-        return [] if self._seconds_left(state, base) == 0.0 else ready[: max(1, alone)]
+        return [] if self._seconds_left(state, around) == 0.0 else ready[: max(1, alone)]
 
-    async def _run(self, call: ToolCall, state: State, base: State) -> ToolResult | None:
-        doors.current_budget.set(doors.Budget(self.limits, base))
+    async def _run(self, call: ToolCall, state: State, around: doors.Budget) -> ToolResult | None:
+        doors.current_budget.set(around)
         if (arguments := dict(state.approvals).get(call.id)) is not None:
             call = replace(call, arguments=arguments)
         try:
@@ -222,12 +224,13 @@ class Runtime:
                 return state.warn(REPEATING)
         return state.stopped(*stop) if stop else None
 
-    def _seconds_left(self, state: State, base: State) -> float | None:
-        used = state.counters.seconds - base.counters.seconds
+    def _seconds_left(self, state: State, around: doors.Budget) -> float | None:
+        used = state.counters.seconds - around.base.counters.seconds
         return None if self.limits.seconds is None else max(0.0, self.limits.seconds - used)
 
-    def _told(self, state: State) -> State:
-        self._listeners.tell(doors.StateMade(state))
+    def _told(self, state: State, around: doors.Budget) -> State:
+        around.state = state
+        self._listeners.tell(doors.StateMade(state), around)
         return state
 
 

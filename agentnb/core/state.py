@@ -82,7 +82,7 @@ class State:
 
     parent: State | None
     kind: str
-    """The transition that made it: "start", "plan", "act", "say", "stop", "edit", "approve", "compact"."""
+    """The transition that made it: "start", "plan", "act", "say", "stop", "approve", "compact"."""
     goal: str
     added: tuple[Message, ...]
     """The messages that this transition added to the history."""
@@ -289,7 +289,7 @@ class State:
         for step in self.steps:
             tokens = step.usage.total if step.usage else None
             total = None if total is None or tokens is None else total + tokens
-            row = {"step": step.number, "calls": [f"{call.name}({call.arguments})" for call in step.calls]}
+            row = {"step": step.number, "calls": [mask(f"{call.name}({call.arguments})") for call in step.calls]}
             row |= {"results": [mask(shorten(result.content)) for result in step.results], "tokens": tokens}
             rows.append(row | {"cumulative_tokens": total, "seconds": round(step.seconds, 3)})
         return rows

@@ -91,7 +91,7 @@ def budget_around() -> SharedBudget | None:
 
 def _of_round(around: Budget, outer: SharedBudget | None) -> SharedBudget:
     """The budget of a run that is not nested, known by the State from which its round of calls started."""
-    state: State = getattr(around, "state", around.base)
+    state: State = around.state
     with _lock:
         if id(state) not in _rounds:
             _rounds[id(state)] = state, SharedBudget(around.limits, around.base, state.counters, outer)

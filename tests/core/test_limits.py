@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from agentnb.core.limits import Limits, StopReason, repeated
 from agentnb.core.messages import ToolCall, ToolResult, Usage
+from agentnb.core.middleware import Middleware
 from agentnb.core.model import ModelReply
 from agentnb.core.state import Counters, State
 from agentnb.errors import SettingsError
@@ -491,6 +492,19 @@ def test_calls_of_three_kinds_are_counted_once(scripted_run):
 
     assert run.answer == "ok"
     assert run.counters.tool_calls == 2
+
+
+def test_the_time_limit_also_bounds_what_stands_before_a_step():
+    """A middleware that thinks too long, such as a summary of a compaction, ends with the time."""
+
+    class Slow(Middleware):
+        async def before(self, state: State) -> State:
+            await asyncio.sleep(30)
+            return state
+
+    run = states_of(runtime_for(["never"], middleware=[Slow()], limits=Limits(seconds=0.05)))[-1]
+
+    assert run.stop is StopReason.MAX_SECONDS
 
 
 def test_a_nested_run_counts_as_the_run_s_own():

@@ -180,11 +180,31 @@ def test_the_budget_is_in_sight_of_every_door():
             seen.append(budget())
             return await next(call, state)
 
-    runtime = runtime_for(list(ONE_CALL), [add], middleware=[Seeing()], limits=Limits(steps=7))
+    heard: list[Any] = []
+    listener = lambda event: heard.append((budget(), getattr(event, "state", None)))
+    runtime = runtime_for(list(ONE_CALL), [add], middleware=[Seeing(), listener], limits=Limits(steps=7))
     run = states_of(runtime)[-1]
 
-    assert {(each.limits.steps, each.base) for each in seen} == {(7, run.at(1))}
-    assert (len(seen), budget()) == (5, None)
+    (one,) = {id(each) for each in seen} | {id(each) for each, _ in heard}
+    assert (id(seen[0]), seen[0].limits.steps, seen[0].base, seen[0].state) == (one, 7, run.at(1), run)
+    assert (len(seen), len(heard), budget()) == (5, 7, None)
+
+
+def test_a_run_that_raises_is_told():
+    """A bug in a middleware travels up, and a log hears how far the run had come."""
+    events: list[Any] = []
+
+    class Broken(Middleware):
+        async def before(self, state: Any) -> Any:
+            if state.counters.steps:
+                raise ZeroDivisionError("a bug")
+            return state
+
+    with pytest.raises(ZeroDivisionError):
+        states_of(runtime_for(list(ONE_CALL), [add], middleware=[events.append, Broken()]))
+
+    assert heard(events)[-1] == "RunFailed"
+    assert (events[-1].state.tool_results[0].content, str(events[-1].error)) == ("3", "a bug")
 
 
 def test_a_result_kept_from_another_call_is_paired_all_the_same():

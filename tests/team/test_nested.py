@@ -350,3 +350,23 @@ def test_a_state_with_a_nested_run_survives_pickle():
     assert copy == run
     assert copy.tool_results[0].value is None
     assert copy.usage.total == 30
+
+
+def test_what_the_outer_run_used_itself_is_not_left_for_others():
+    """The tokens of the outer run's own calls count against the limit of those inside."""
+    inner = worker(*[{**calls("look"), **says("", 100)} for _ in range(9)], tools=[look], limits=Limits(repeats=None))
+    run = boss(asks("worker", "go", tokens=700), says("?"), tools=[as_tool(inner)], limits=Limits(tokens=1000)).run(
+        "go"
+    )
+
+    assert (run.stop, run.usage.total) == (StopReason.MAX_TOKENS, 1000)
+
+
+def test_rounds_share_one_budget():
+    """What nested runs of earlier rounds used is counted once in the rounds that follow."""
+    endless = Limits(repeats=None, steps=3)
+    inner = worker(*[{**calls("look"), **says("", 100)} for _ in range(23)], tools=[look], limits=endless)
+    script = [asks("worker", f"go {n}", tokens=100) for n in range(9)]
+    run = boss(*script, tools=[as_tool(inner)], limits=Limits(tokens=1000, repeats=None)).run("go")
+
+    assert run.usage.total == 1000
