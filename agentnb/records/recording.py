@@ -206,9 +206,9 @@ class Recording:
 
     def _drop_stale(self) -> None:
         """Leave out what followed from replies that are no longer there."""
-        file = RecordingFile(self.path)
-        kept = [entry for entry in file.entries.values() if not self._is_stale(entry, file)]
-        file.rewrite(kept)
+        assert self._file is not None
+        file = self._file
+        file.rewrite(lambda entry: not self._is_stale(entry, file))
 
     def _is_stale(self, entry: Entry, file: RecordingFile) -> bool:
         if entry.slot in self._fresh:

@@ -8,8 +8,9 @@
      "tool_versions": {"add": "1·3fa9c1d0"}}
 
 A request names its last message; `after` leads from there to the first. Lines are appended whole and flushed, so a
-crash costs at most the line in flight. A later line for the same request, model and `ask` replaces an earlier one. The
-tool versions are no part of the question: they explain, where a replay finds another one, what may have changed it.
+crash costs at most the line in flight; before that, what others appended is read, so several blocks and processes may
+record into one file. A later line for the same request, model and `ask` replaces an earlier one. The tool versions are
+no part of the question: they explain, where a replay finds another one, what may have changed it.
 """
 
 from __future__ import annotations
@@ -17,15 +18,16 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from collections.abc import Iterator, Set
+from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass, field, replace
 from io import FileIO
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from agentnb.core.model import ModelRequest
 from agentnb.errors import RecordingError
 from agentnb.records.canonical import START, Conversations, canonical_parameters, digest, encode, tidy
+from agentnb.records.file_lock import appending, lock, put_in_place
 from agentnb.records.replies import Stream, reply_from_json
 from agentnb.text import mask, shorten
 
@@ -67,6 +69,22 @@ class Entry:
         return self.asked, self.model, self.ask
 
 
+class _Seen(NamedTuple):
+    """How far a file is known."""
+
+    place: tuple[int, int]
+    """Which file it is."""
+    whole: int
+    """Bytes up to the end of the last whole line."""
+    size: int
+    tail: bytes
+    """The last bytes of the whole lines, by which a file that grew is told from one that was changed."""
+
+
+_NOTHING = _Seen((0, 0), 0, 0, b"")
+_TAIL = 200
+
+
 class RecordingFile:
     """Everything in one recording file, and the only writer of it.
 
@@ -87,11 +105,10 @@ class RecordingFile:
         self._written: set[str] = set()
         self._lines = 0
         self._known = False
-        self._half: tuple[int, int] | None = None
-        """Size of the whole lines and of the file, when it ends in half a line."""
         self._ended = True
+        self._seen = _NOTHING
         if path.exists():
-            self._read(self._content())
+            self._read_whole()
 
     # ── asking ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -126,10 +143,12 @@ class RecordingFile:
             RecordingError: The file can't be written.
         """
         written: set[str] = set()
-        new = [] if self._known else [_header()]
-        new += self._lines_for(entry, written, self._written)
         try:
-            self._append(new)
+            with appending(self.path) as file:
+                self._catch_up(file)
+                new = [] if self._known else [_header()]
+                new += self._lines_for(entry, written, self._written)
+                self._append(file, new)
         except OSError as error:
             raise RecordingError(f"{self.path} can't be written: {error.strerror}") from error
         self._known = True
@@ -137,23 +156,32 @@ class RecordingFile:
         self._lines += len(new)
         self._take(entry, self._lines)
 
-    def _append(self, lines: list[str]) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with open(self.path, "ab", buffering=0) as file:
-            if self._half and self._half[1] == file.tell():
-                file.truncate(self._half[0])
-            _write_whole(file, "".join(("" if self._ended else "\n", *(line + "\n" for line in lines))).encode())
-        self._half, self._ended = None, True
+    def _append(self, file: FileIO, lines: list[str]) -> None:
+        if self._seen.whole < self._seen.size:
+            file.truncate(self._seen.whole)
+        content = "".join(("" if self._ended else "\n", *(line + "\n" for line in lines))).encode()
+        _write_whole(file, content)
+        self._ended = True
+        self._see(file, self._seen.whole + len(content), content)
 
-    def rewrite(self, kept: list[Entry]) -> None:
-        """Replace the file at once by one that holds these entries only."""
-        written: set[str] = set()
-        lines = [_header()]
-        for entry in kept:
-            lines += self._lines_for(entry, written)
+    def rewrite(self, keep: Callable[[Entry], bool]) -> None:
+        """Replace the file at once by one that holds only the entries that are to be kept.
+
+        Raises:
+            RecordingError: The file can't be written, or is damaged.
+        """
         beside = self.path.with_name(f".{self.path.name}.{os.getpid()}")
-        beside.write_bytes(("\n".join(lines) + "\n").encode())
-        os.replace(beside, self.path)
+        try:
+            with appending(self.path) as file:
+                self._catch_up(file)
+                written: set[str] = set()
+                lines = [_header()]
+                for entry in filter(keep, self.entries.values()):
+                    lines += self._lines_for(entry, written)
+                beside.write_bytes(("\n".join(lines) + "\n").encode())
+                put_in_place(beside, file, self.path)
+        except OSError as error:
+            raise RecordingError(f"{self.path} can't be written: {error.strerror}") from error
 
     def _lines_for(self, entry: Entry, written: set[str], before: Set[str] = frozenset()) -> Iterator[str]:
         """The entry's line after those that it refers to and that are neither `written` nor were `before`."""
@@ -184,30 +212,58 @@ class RecordingFile:
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _content(self) -> bytes:
+    def _read_whole(self) -> None:
         try:
-            return self.path.read_bytes()
+            with open(self.path, "rb", buffering=0) as file:
+                lock(file.fileno(), shared=True)
+                self._catch_up(file)
         except OSError as error:
             raise RecordingError(f"{self.path} can't be read: {error.strerror}") from error
 
-    def _read(self, content: bytes) -> None:
+    def _catch_up(self, file: FileIO) -> None:
+        """Read what the file holds beyond what is known of it; all of it when it is another one."""
+        seen, size = self._seen, os.fstat(file.fileno()).st_size
+        if _place(file) == seen.place and size == seen.size:
+            return
+        self._seen = _NOTHING  # should reading fail, all is read again
+        start = seen.whole if self._ended and _goes_on(file, seen) else 0
+        if not start:
+            self._forget()
+        file.seek(start)
+        content = file.readall()
+        half = self._read(content)
+        self._see(file, start + len(content) - half, content)
+
+    def _see(self, file: FileIO, whole: int, content: bytes) -> None:
+        """Note how far the file is known; `content` is what stands at its end."""
+        size = os.fstat(file.fileno()).st_size
+        end = len(content) - (size - whole)
+        self._seen = _Seen(_place(file), whole, size, content[max(0, end - _TAIL) : end])
+
+    def _forget(self) -> None:
+        self.entries.clear()
+        self.by_request.clear()
+        self._written.clear()
+        self._lines, self._known, self._ended = 0, False, True
+
+    def _read(self, content: bytes) -> int:
+        """Read these lines; how many bytes of the last one are but half a line."""
         *lines, last = content.split(b"\n")
         for line in lines:
             self._read_line(line)
-        if last:
-            self._read_last(last, len(content))
+        return self._read_last(last) if last else 0
 
-    def _read_last(self, last: bytes, size: int) -> None:
+    def _read_last(self, last: bytes) -> int:
         """A whole line that only lacks its end counts; half a line is cut off by the next entry."""
         try:
             json.loads(last)
         except ValueError:
             text = shorten(mask(last.decode(errors="replace")), 60)
-            warnings.warn(f"{self.path}: the last line is half written and set aside: {text}", stacklevel=6)
-            self._half = (size - len(last), size)
-            return
+            warnings.warn(f"{self.path}: the last line is half written and set aside: {text}", stacklevel=8)
+            return len(last)
         self._read_line(last)
         self._ended = False
+        return 0
 
     def _read_line(self, line: bytes) -> None:
         self._lines += 1
@@ -222,7 +278,7 @@ class RecordingFile:
             ) from error
 
     def _understand(self, value: dict[str, Any]) -> None:
-        if not self._known:
+        if not self._known or "format" in value:  # two processes may have begun one file
             _check_header(value)
             self._known = True
         elif "message" in value:
@@ -269,9 +325,22 @@ def _entry_to_json(entry: Entry) -> dict[str, Any]:
     return {**line, **{name: value for name, value in more.items() if value is not None}}
 
 
+def _place(file: FileIO) -> tuple[int, int]:
+    now = os.fstat(file.fileno())
+    return now.st_dev, now.st_ino
+
+
+def _goes_on(file: FileIO, seen: _Seen) -> bool:
+    """Whether the file still begins with what was read."""
+    if _place(file) != seen.place:
+        return False
+    file.seek(seen.whole - len(seen.tail))
+    return file.read(len(seen.tail)) == seen.tail
+
+
 def _write_whole(file: FileIO, data: bytes) -> None:
     """Write all of it, or leave the file as it was: half a line in the middle would spoil the rest."""
-    size = file.tell()
+    size = os.fstat(file.fileno()).st_size
     try:
         while data:
             data = data[file.write(data) :]

@@ -17,7 +17,7 @@ from agentnb.core.messages import user
 from agentnb.core.model import ModelReply, ModelRequest, Prompt, ask, doors
 from agentnb.errors import AgentInterrupted, RecordingError
 from agentnb.models.scripted import ScriptedModel, calls
-from agentnb.records.recording import recording, stop_recording, use_recording
+from agentnb.records.recording import Recording, recording, stop_recording, use_recording
 from agentnb.tools.tool import tool
 
 
@@ -246,3 +246,66 @@ def test_a_full_disk_leaves_a_whole_file(tmp_path):
     assert done.returncode == 0, done.stderr
     with recording(path, mode="replay"):
         assert [agent_of(None).run(question).answer for question in ("1?", "2?")] == ["one", "three"]
+
+
+def answers(made: Recording, question: str, *reply: str) -> str:
+    """What this recording answers to a question; the model would say `reply`, and must not be asked without one."""
+    request = ModelRequest(prompt=Prompt([user(question)]), end=1)
+    model = ScriptedModel(reply)
+    return asyncio.run(made.reply(model, request, None, model.reply)).text
+
+
+def replayed(path: Path, questions: str) -> list[str]:
+    """What a new recording of this file answers to each letter."""
+    made = recording(path, mode="replay").open(at_door=False)
+    return [answers(made, question) for question in questions]
+
+
+def kept(path: Path, question: str, reply: str) -> None:
+    """Record one question."""
+    answers(recording(path).open(at_door=False), question, reply)
+
+
+def test_two_recordings_begin_one_file(tmp_path):
+    """Both were opened before either wrote: each reads what the other wrote, and the file stays readable."""
+    path = tmp_path / "r.jsonl"
+    one, other = recording(path).open(at_door=False), recording(path).open(at_door=False)
+    asked = [answers(one, "a", "A"), answers(other, "b", "B"), answers(one, "c", "C"), answers(other, "a")]
+
+    assert asked == ["A", "B", "C", "A"]
+    assert path.read_text().count('"format"') == 1
+    assert replayed(path, "abc") == ["A", "B", "C"]
+
+
+def test_a_file_begun_twice_is_read(tmp_path):
+    """Such as two processes wrote on a system without locks, or two recordings put behind each other."""
+    path, other = tmp_path / "r.jsonl", tmp_path / "other.jsonl"
+    kept(path, "a", "A")
+    kept(other, "b", "B")
+    path.write_bytes(path.read_bytes() + other.read_bytes())
+
+    assert replayed(path, "ab") == ["A", "B"]
+
+
+def test_what_another_block_rewrote_is_read_anew(tmp_path):
+    """A file that took the place of the one that was read: what it lacks is written again."""
+    path = tmp_path / "r.jsonl"
+    kept(path, "a", "A")
+    made = recording(path).open(at_door=False)
+    kept(tmp_path / "new.jsonl", "b", "B")
+    (tmp_path / "new.jsonl").replace(path)
+
+    assert [answers(made, "c", "C"), answers(made, "a", "a new A"), answers(made, "b")] == ["C", "a new A", "B"]
+    assert replayed(path, "abc") == ["a new A", "B", "C"]
+
+
+def test_a_line_that_another_block_left_half_gives_way(tmp_path):
+    """It died while it wrote; the next entry of this block takes the place of the half line."""
+    path = tmp_path / "r.jsonl"
+    made = recording(path).open(at_door=False)
+    kept(path, "a", "A")
+    path.write_bytes(path.read_bytes() + b'{"ask": 1, "mod')
+
+    with pytest.warns(UserWarning, match="half written"):
+        assert answers(made, "b", "B") == "B"
+    assert replayed(path, "ab") == ["A", "B"]
