@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 from typing import Any
 
-from agentnb.core.messages import ToolCall
 from agentnb.core.middleware import Event, StateMade, StepStarted, ToolStarted, budget
 from agentnb.core.state import State
 from agentnb.records.run_file import RunFile
@@ -22,7 +21,6 @@ class Saving:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._file = RunFile(Path(path))
-        self._asked: dict[int, State] = {}
 
     def __repr__(self) -> str:
         return f"<Saving {self._file.path}>"
@@ -32,27 +30,16 @@ class Saving:
 
     def __call__(self, event: Event) -> None:
         """Write what the event brought."""
-        if isinstance(event, ToolStarted):
-            self._file.begin(event.call, self._asked.get(id(event.call)) or self._resumed(event.call))
-        elif isinstance(event, StateMade) or (isinstance(event, StepStarted) and not self._file.holds(event.state)):
-            self._save(event.state)
+        if isinstance(event, StateMade):
+            self._file.save((event.state,))
+        elif isinstance(event, ToolStarted):
+            around = budget()
+            self._file.begin(event.call, self._held(around.state) if around else None)
+        elif isinstance(event, StepStarted):
+            self._held(event.state)
 
-    def _save(self, state: State) -> None:
-        self._file.save((state,))
-        if state.calls:
-            waiting = () if state.finished else state.open_calls
-            for call in state.calls:
-                if call in waiting:
-                    self._asked[id(call)] = state
-                else:
-                    self._asked.pop(id(call), None)
-
-    def _resumed(self, call: ToolCall) -> State | None:
-        """Where a call stands open that is not as the model wrote it, or that was open when the run began."""
-        for state in reversed(self._asked.values()):
-            if any((each.id, each.name) == (call.id, call.name) for each in state.open_calls):
-                return state
-        around = budget()
-        if around is not None:
-            self._save(around.base)
-        return around and around.base
+    def _held(self, state: State) -> State:
+        """This State, which the file holds: one that a run began with may not have been told before."""
+        if not self._file.holds(state):
+            self._file.save((state,))
+        return state

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import pickle
 
 import pytest
+from fakes import several
 
-from agentnb import Agent, ScriptedModel, State, StopReason, calls, load, save, tool
+from agentnb import Agent, Approval, Limits, ScriptedModel, State, StopReason, calls, load, save, tool
 from agentnb.core.messages import ToolCall
-from agentnb.core.middleware import StateMade, ToolStarted
+from agentnb.core.middleware import Budget, StateMade, ToolStarted, current_budget
 from agentnb.core.planner import Decision
 from agentnb.errors import UsageError
 from agentnb.records.run_tree import MAY_HAVE_RUN
@@ -25,6 +27,13 @@ class Died(BaseException):
 def path(tmp_path):
     """Where the run is saved."""
     return tmp_path / "run.jsonl"
+
+
+def begins(saving, state, call):
+    """Tell the listener that a call of a run starts, as the loop does that has come so far."""
+    token = current_budget.set(Budget(Limits(), state, state))
+    saving(ToolStarted(call))
+    current_budget.reset(token)
 
 
 def lines(path):
@@ -71,7 +80,7 @@ def test_a_call_that_was_running_is_not_run_again(path):
     first, second = ToolCall("a", "pay"), ToolCall("b", "pay")
     state = State.start("go").planned(Decision(calls=(first, second)))
     saving(StateMade(state))
-    saving(ToolStarted(first))
+    begins(saving, state, first)
     loaded = load(path)
 
     assert [(each.call_id, each.status, each.content) for each in loaded.results] == [("a", "cancelled", MAY_HAVE_RUN)]
@@ -86,7 +95,7 @@ def test_a_call_that_was_answered_is_not_marked(path):
     saving, call = Saving(path), ToolCall("a", "pay")
     asked = State.start("go").planned(Decision(calls=(call,)))
     saving(StateMade(asked))
-    saving(ToolStarted(call))
+    begins(saving, asked, call)
     done = asked.with_result("a", "paid")
     saving(StateMade(done))
 
@@ -100,7 +109,7 @@ def test_a_call_with_arguments_of_a_person_is_noted_where_it_is_open(path):
     saving, call = Saving(path), ToolCall("a", "pay")
     approved = State.start("go").planned(Decision(calls=(call,))).approve("a", {"n": 2})
     saving(StateMade(approved))
-    saving(ToolStarted(ToolCall("a", "pay", '{"n": 2}')))
+    begins(saving, approved, ToolCall("a", "pay", '{"n": 2}'))
 
     assert load(path).results[0].content == MAY_HAVE_RUN
     assert load(path).parent == approved
@@ -134,17 +143,45 @@ def test_a_begun_call_of_an_unknown_run_is_left_aside(path):
 
 
 def test_runs_that_go_on_at_once_share_a_file(path):
-    """Their States lie between each other; equal call ids do not mix them up."""
-    saving, call = Saving(path), ToolCall("a", "pay")
+    """Their States lie between each other; equal call ids and changed arguments do not mix them up."""
+    saving = Saving(path)
     one, other = (State.start(goal).planned(Decision(calls=(ToolCall("a", "pay"),))) for goal in ("one", "two"))
     for state in (one, other):
         saving(StateMade(state))
-    saving(ToolStarted(one.calls[0]))
+    begins(saving, one, ToolCall("a", "pay", '{"n": 2}'))
     assert load(path) == other
     save(one, path)
 
     assert load(path).results[0].content == MAY_HAVE_RUN
-    assert call.id == "a"
+    save(other, path)
+    assert load(path) == other
+
+
+def test_calls_with_changed_arguments_are_noted_each_in_its_run(path):
+    """Runs at once, the same call ids, a policy that changes arguments: killed now, none of the calls runs again."""
+    model, all_run = [several(calls("pay", n=1), calls("pay", n=2))] * 3, asyncio.Event()
+    begun = []
+
+    @tool(approve=True)
+    async def pay(n: int) -> str:
+        """Pay."""
+        begun.append(n)
+        if len(begun) == 6:
+            all_run.set()
+        await all_run.wait()
+        raise asyncio.CancelledError
+
+    agent = Agent(ScriptedModel(model), [pay], middleware=[Approval(policy=lambda call, state: {"n": 9}), Saving(path)])
+
+    async def at_once():
+        await asyncio.gather(*(agent.arun(goal) for goal in ("one", "two", "three")), return_exceptions=True)
+
+    asyncio.run(at_once())
+    noted = [line["after"] for line in lines(path) if "begun" in line]
+    plans = [line["id"] for line in lines(path) if line.get("state", {}).get("kind") == "plan"]
+
+    assert begun == [9] * 6
+    assert sorted(noted) == sorted(plans[:3] * 2)
 
 
 def test_a_file_that_cannot_be_written_hurts_no_run(tmp_path, caplog):
