@@ -45,7 +45,9 @@ def work_of(magics: AgentMagics, magic: Any, line: str, cell: str) -> CellWork:
     )
     made = [Variant(label, *_run_of(magics, each, body), each.model or "") for label, each in chosen]
     if len(made) == 1:
-        return CellRun(magics, made[0].agent, made[0].state, options.out, _shown(magics, options))
+        return _cell_run(magics, made[0].agent, made[0].state, options.out, options)
+    if options.predict or options.predictions is not None:
+        raise UsageError("--predict takes one model, prompt and planner", remedy="Predict one run at a time.")
     return SideBySide(magics, made, options.out, _shown(magics, options))
 
 
@@ -110,7 +112,16 @@ def resumed(magics: AgentMagics, magic: Any, line: str) -> CellWork:
     elif changed := older(run, agent.tools):
         print(f"{name}: {changed}; --old-tools takes the old ones")
     start = run.path()[0] if command == "rerun" else run
-    return CellRun(magics, agent, start, options.out or name, _shown(magics, options))
+    return _cell_run(magics, agent, start, options.out or name, options)
+
+
+def _cell_run(magics: AgentMagics, agent: Agent, start: State, out: str | None, options: argparse.Namespace) -> CellRun:
+    """One run, predicted or not."""
+    if not options.predict and options.predictions is None:
+        return CellRun(magics, agent, start, out, _shown(magics, options))
+    from agentnb.notebook.predict import PredictRun
+
+    return PredictRun(magics, agent, start, out, _shown(magics, options), options.predictions)
 
 
 def _shown(magics: AgentMagics, options: argparse.Namespace) -> str:

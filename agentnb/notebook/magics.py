@@ -65,6 +65,8 @@ class AgentMagics(Magics):  # type: ignore[misc]
     @argument("--break", dest="faults", help="break the run on purpose: drop_result, mangle_json, ...; commas between")
     @argument("--from", dest="start", help="a variable that holds a run: the body goes on in that conversation")
     @argument("--show", help='"steps", "answer" or "none": what appears below the cell')
+    @argument("--predict", action="store_true", help="guess each action before the model takes it, and keep score")
+    @argument("--predictions", help='the guesses, where no form asks: "add, add(a=1), finish"; implies --predict')
     @argument("--old-tools", action="store_true", help="go on, or run again, with the tools as they were then")
     @argument("--help", action="store_true", help="show this and run nothing")
     @line_cell_magic("agent")
