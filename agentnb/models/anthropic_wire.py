@@ -121,10 +121,10 @@ class SentMessages(Sent):
 
     def body(self) -> bytes:
         """The exact bytes; each message is encoded once in its life."""
-        key, encode = self.encoding.key, self.encoding.encode
         parts, systems, speaker = [self.head, b'"messages":['], [], ""
-        for message in self.messages:
-            fragment, role = message.fragment(key, encode), message.role
+        messages = self.messages
+        for message, fragment in zip(messages, self.fragments(messages), strict=True):
+            role = message.role
             if role == "system":
                 systems.append(fragment)
             elif fragment:

@@ -23,7 +23,7 @@ from agentnb.models.sent import Sent
 
 INVENTED = "gemini"
 """Begins the ids that are made for calls which came without one; they are never sent."""
-_INVENTED = re.compile(rf"{INVENTED}_\d+_\d+")
+_INVENTED = re.compile(rf"{INVENTED}(_\d+){{2,}}")
 _ILLEGAL = re.compile(r"[^a-zA-Z0-9_.:-]")
 _LONGEST_NAME = 64
 
@@ -139,11 +139,10 @@ class SentGemini(Sent):
 
     def body(self) -> bytes:
         """The exact bytes; each message is encoded once in its life."""
-        key, encode = self.encoding.key, self.encoding.encode
         parts, systems = [self.head], []
         inside: bool | None = None
-        for message in self.messages:
-            fragment = message.fragment(key, encode)
+        messages = self.messages
+        for message, fragment in zip(messages, self.fragments(messages), strict=True):
             if message.role == "system":
                 systems.append(fragment)
             elif fragment:

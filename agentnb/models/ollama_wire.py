@@ -20,7 +20,7 @@ from agentnb.models.sent import Sent
 
 INVENTED = "ollama"
 """Begins the ids that are made for calls which came without one; they are never sent."""
-_INVENTED = re.compile(rf"{INVENTED}_\d+_\d+")
+_INVENTED = re.compile(rf"{INVENTED}(_\d+){{2,}}")
 
 
 @dataclass(frozen=True, slots=True)

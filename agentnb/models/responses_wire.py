@@ -102,11 +102,10 @@ class SentResponses(Sent):
 
     def body(self) -> bytes:
         """The exact bytes; each message is encoded once in its life."""
-        key, encode = self.encoding.key, self.encoding.encode
         messages, instructions = self.messages, b""
         if messages and messages[0].role == "system":
-            text = messages[0].fragment(f"{key} instructions", _instructions)
+            text = messages[0].fragment(f"{self.encoding.key} instructions", _instructions)
             instructions = b'"instructions":' + text + b"," if text != b'""' else b""
             messages = messages[1:]
-        parts = [part for message in messages if (part := message.fragment(key, encode))]
-        return b"".join((self.head, instructions, b'"input":[', b",".join(parts), b"]", self.tail))
+        parts = b",".join(filter(None, self.fragments(messages)))
+        return b"".join((self.head, instructions, b'"input":[', parts, b"]", self.tail))
