@@ -31,7 +31,9 @@ TASK = (
     "what was done, what was found (exact names, numbers, paths, ids), what is still open. Write only the summary."
 )
 _WORTH_IT = 0.9
-"""To save less than a tenth is not worth a cold cache."""
+"""To save less than a tenth is not worth a cold cache; nor is a summary worth its call after results were cleared."""
+_GROWN = 0.1
+"""A prompt that stays above `high`, since what can't be left out is so large, is left alone until it grew by this."""
 _KEPT_OVERFLOWS = 64
 _note: ContextVar[str] = ContextVar("agentnb_compaction", default="")
 """What `before` did, for the step that follows."""
@@ -72,7 +74,7 @@ class Compaction(Middleware):
                 return state.compacted((*messages, *prompt.items[end : state.end]))
         size, model = prompt_size(state)
         window = self.window or listed_window(model)
-        if window is None or size < self.high * window:
+        if window is None or size < self.high * window or _hardly_grown(state, size):
             return state
         made = await self._shorter(state.prompt.items[: state.end], self.low * window / size, _WORTH_IT)
         if made is None:
@@ -108,20 +110,19 @@ class Compaction(Middleware):
     async def _shorter(self, messages: Sequence[Message], share: float, most: float = 1.0) -> _Shorter | None:
         """These messages in about `share` of their tokens; None when more than `most` of them would be left."""
         parts, estimate = shortening.rounds(messages), max(1, shortening.tokens(messages))
-        older, recent = shortening.split(parts, self.keep)
-        smaller = shortening.cleared(older)
-        made = _Shorter(
-            shortening.flat([parts[0], *smaller, *recent]), f"cleared {_changed(older, smaller)} old results"
-        )
+        made = _cleared(parts, self.keep)
         if shortening.tokens(made.messages) > share * estimate:
-            made = await self._summarised(parts, share * estimate, (1 - most) * estimate) or made
+            keep = shortening.fitting(parts, self.keep, share * estimate)
+            made = await self._summarised(parts, keep, (1 - most) * estimate) or _cleared(parts, keep)
         left = shortening.tokens(made.messages) / estimate
         return replace(made, share=left) if left < 1 and left <= most else None
 
-    async def _summarised(self, parts: Sequence[Round], room: float, least: float) -> _Shorter | None:
-        """The newest rounds that fit into `room` tokens and a summary of the rest; None when it saves under `least`."""
-        older, recent = shortening.split(parts, shortening.fitting(parts, self.keep, room))
+    async def _summarised(self, parts: Sequence[Round], keep: int, least: float) -> _Shorter | None:
+        """The newest `keep` rounds and a summary of the rest; None when it saves under `least`, also after clearing."""
+        older, recent = shortening.split(parts, keep)
         if not any(map(shortening.is_round, older)) or shortening.saving(older) <= least:
+            return None
+        if shortening.left_out(shortening.cleared(older)) <= least:
             return None
         summary, reply, problem = await self._summary(parts[0][0], older)
         made = shortening.flat(shortening.summarised(parts, older, recent, summary))
@@ -172,6 +173,25 @@ def prompt_size(state: State) -> tuple[int, str]:
     if reply is None or asked is None or reply.usage is None or reply.usage.input is None:
         return shortening.tokens(state.prompt.items[: state.end]), reply.model if reply else ""
     return reply.usage.input + shortening.tokens(state.prompt.items[asked.end : state.end]), reply.model
+
+
+def _hardly_grown(state: State, size: int) -> bool:
+    """Whether the prompt, of `size` tokens, was compacted here before and is about as long as it was left then."""
+    each: State | None = state
+    while each is not None and each.kind != "compact":
+        each = each.parent
+    if each is None or not each.detail:  # a person's own prompt has none
+        return False
+    added = shortening.tokens(state.prompt.items[each.end : state.end])
+    return added < _GROWN * (size - added)
+
+
+def _cleared(parts: Sequence[Round], keep: int) -> _Shorter:
+    """The same rounds, the results of all but the newest `keep` cleared."""
+    older, recent = shortening.split(parts, keep)
+    smaller = shortening.cleared(older)
+    what = f"cleared {_changed(older, smaller)} old results"
+    return _Shorter(shortening.flat([parts[0], *smaller, *recent]), what)
 
 
 def _changed(before: Sequence[Round], after: Sequence[Round]) -> int:

@@ -73,16 +73,17 @@ def summarised(parts: Sequence[Round], older: Sequence[Round], recent: Sequence[
         summary: "" takes the calls and how each result began.
     """
     said = [part for part in older if part[0].role == "user" and not is_summary(part[0])]
-    text = _within(summary or transcript(older, 120), min(_MOST_TOKENS, _left_out(older) // 2))
+    text = _within(summary or transcript(older, 120), min(_MOST_TOKENS, left_out(older) // 2))
     return [parts[0], *said, (user(SUMMARY + text),), *recent]
 
 
 def saving(older: Sequence[Round]) -> int:
     """About how many tokens a summary of these rounds saves at least; it has at most half of them."""
-    return _left_out(older) // 2 - _HEAD_TOKENS
+    return left_out(older) // 2 - _HEAD_TOKENS
 
 
-def _left_out(older: Sequence[Round]) -> int:
+def left_out(older: Iterable[Round]) -> int:
+    """About how many tokens a summary of these rounds stands for; what a person said stays beside it."""
     return tokens(message for part in older for message in part if message.role != "user" or is_summary(message))
 
 

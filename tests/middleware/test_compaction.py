@@ -13,14 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentnb.core.limits import Limits, StopReason
-from agentnb.core.messages import Message, ToolCall, user
+from agentnb.core.messages import Message, ToolCall, Usage, user
 from agentnb.core.model import ModelReply, ModelRequest, doors
 from agentnb.core.state import State
 from agentnb.errors import ModelError, RecordingError, SettingsError
 from agentnb.middleware import shortening
 from agentnb.middleware.compaction import Compaction, prompt_size
 from agentnb.middleware.window import listed_window
-from agentnb.models.scripted import ScriptedModel, calls
+from agentnb.models.scripted import CallableModel, ScriptedModel, calls
 
 LONG = "word " * 200
 ENDLESS = Limits(steps=None, repeats=None)
@@ -195,6 +195,41 @@ def test_a_compaction_that_saves_little_is_not_made():
 def a_round() -> tuple[Message, Message]:
     """A call and its long result."""
     return Message("assistant", None, (ToolCall("c", "lookup"),)), Message("tool", LONG, (), "c", "lookup")
+
+
+def summaries(window: int, preamble: int, result: str, steps: int = 40) -> tuple[int, int]:
+    """Of a run with so many tokens before the goal and these results: model calls for a summary, compactions."""
+    asked: list[ModelRequest] = []
+
+    def model(request: ModelRequest) -> ModelReply:
+        call = ToolCall("", "tell", f'{{"number": {len(request.history)}}}')
+        return ModelReply(calls=(call,), usage=Usage(preamble + sent_tokens(request), 5), finish="tool_calls")
+
+    def summarise(request: ModelRequest) -> str:
+        asked.append(request)
+        return "summary " * 100
+
+    tool = FunctionTool(lambda number: result, "tell")
+    options = {"middleware": [Compaction(summarise, window=window)], "limits": Limits(steps=steps, repeats=None)}
+    done = asyncio.run(collect(runtime_for(CallableModel(model), [tool], **options)))[-1]
+    check_state(done)
+    return len(asked), sum(state.kind == "compact" for state in done.path())
+
+
+def test_a_large_preamble_is_not_paid_for_with_a_summary_at_every_step():
+    """Where system prompt and tools alone pass `high`, the prompt first grows by a tenth before the next try."""
+    asked, compacted = summaries(10_000, 8_500, "word " * 100)
+
+    assert 1 <= asked <= compacted <= 8
+
+
+def test_giant_rounds_are_cleared_without_a_summary():
+    """Where the newest round fills the window, a summary of what was cleared before saves nothing."""
+    for window in (10_000, 3_000):
+        asked, compacted = summaries(window, 0, "word " * 4_000, steps=20)
+
+        assert asked <= 2
+        assert compacted > 10
 
 
 @pytest.mark.parametrize("options", [{"window": 0}, {"high": 0.3}, {"low": 0}, {"keep": 0}, {"high": 1.2}])
