@@ -13,7 +13,7 @@ from agentnb.core.state import State
 from agentnb.core.tool import Tool
 from agentnb.errors import UsageError
 from agentnb.notebook.tool_form import arguments_of
-from agentnb.notebook.words import brief, counted, parsed, spelled
+from agentnb.notebook.words import brief, parsed, spelled
 
 FINISH = "finish"
 USAGE = '--predictions "add, add(a=1, b=2), finish"'
@@ -119,7 +119,7 @@ def _arguments(call: ToolCall) -> str:
 def score_words(verdicts: Sequence[Verdict]) -> str:
     """The score: "Predictions · 2 of 3 right · 1 of 2 with the right arguments"."""
     right = sum(each.action for each in verdicts)
-    told = f"Predictions · {right} of {counted(len(verdicts), 'prediction')} right"
+    told = f"Predictions · {right} of {len(verdicts)} right"
     with_arguments = [each.arguments for each in verdicts if each.arguments is not None]
     return told + (
         f" · {sum(with_arguments)} of {len(with_arguments)} with the right arguments" if with_arguments else ""

@@ -48,9 +48,12 @@ class Seen:
 
 
 def _part(message: Message) -> Part:
-    label = f"tool {brief(message.name, 60)}" if message.role == "tool" else message.role
-    asked = [f"{brief(call.name, 60)}({call.arguments})" for call in message.calls]
-    return Part(label, "\n".join([*([message.content] if message.content else []), *asked]))
+    """The message as it goes out: a JSON plan's result is a user's text, arguments that are no JSON are `{}`."""
+    wire = message.wire
+    label = f"tool {brief(message.name, 60)}" if wire["role"] == "tool" else str(wire["role"])
+    calls = [call["function"] for call in wire.get("tool_calls", ())]
+    asked = [f"{brief(call['name'], 60)}({call['arguments']})" for call in calls]
+    return Part(label, "\n".join([*([wire["content"]] if wire["content"] else []), *asked]))
 
 
 def _tool(spec: ToolSpec) -> Part:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from fakes import raw_call
 from kernel import VIEW, Kernel
 
 from agentnb import Agent, ScriptedModel
@@ -52,6 +53,19 @@ def test_what_is_seen_is_word_by_word_and_safe():
     assert "look(at: string, deep?)" in seen.text("title")
     assert evil in seen.text("title")
     assert "<script" not in seen.html("title")
+
+
+def test_what_is_seen_is_what_goes_out():
+    """Broken arguments go out as an empty object, and the result of a JSON plan as a text of the user."""
+    broken = raw_call("add", '{"a": ')
+    run = Agent(ScriptedModel([broken, "Done."]), [len]).run("go")
+    seen = Seen(new_messages(run.at(2))).text("").split("\n")
+    assert [line.split()[0] for line in seen if line.strip()] == ["assistant", "tool"]
+    assert seen[1].split() == ["assistant", "add({})"]
+
+    plan = '{"reasoning": "", "tool": "len", "args": {"obj": "ab"}}'
+    run = Agent(ScriptedModel([plan, "Done."]), [len], planner="json").run("go")
+    assert "  user        Result of len(" in Seen(new_messages(run.at(2))).text("")
 
 
 # ── in a kernel ──────────────────────────────────────────────────────────────────────────────────────────────────────

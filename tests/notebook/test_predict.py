@@ -94,7 +94,7 @@ def test_an_answer_is_judged():
 
 def test_the_score_in_words():
     """Arguments count only where they were predicted."""
-    assert score_words([Verdict(True), Verdict(False)]) == "Predictions · 1 of 2 predictions right"
+    assert score_words([Verdict(True), Verdict(False)]) == "Predictions · 1 of 2 right"
     assert score_words([Verdict(True, True), Verdict(True, False)]).endswith("· 1 of 2 with the right arguments")
 
 
@@ -156,7 +156,7 @@ def test_predictions_from_the_line(kernel):
     assert [head.split(" · ")[0] for head in heads[:3]] == ["Before step 1", "Step 1", "Step 1"]
     assert "you said add(a=1, b=2) · the model asked add(a=1, b=2) · right, with its arguments" in heads[1]
     assert "you said finish · the model asked add(a=3, b=3) · not this time" in "\n".join(heads)
-    assert "Predictions · 1 of 2 predictions right · 1 of 1 with the right arguments" in heads
+    assert "Predictions · 1 of 2 right · 1 of 1 with the right arguments" in heads
     assert heads[-1].startswith("Answer")
 
 
@@ -200,7 +200,7 @@ def test_a_person_predicts(kernel):
     outputs = [each["data"] for each in person.finish(cell) if "data" in each]
 
     told = "\n".join(texts(outputs))
-    assert "Predictions · 2 of 2 predictions right · 1 of 1 with the right arguments" in told
+    assert "Predictions · 2 of 2 right · 1 of 1 with the right arguments" in told
     assert kernel.value("run.answer") == "'It is 6.'"
     assert float(kernel.value("run.counters.seconds")) < 1
 
@@ -212,12 +212,12 @@ def test_a_run_that_goes_on_and_one_that_repeats(kernel):
     kernel.run('%%agent -m model -t add --steps 1 --predictions "add,add" -o run\n1 to 3')
     first = kernel.run("%agent resume run --steps 5 --predictions add,finish").text
     assert "Before step 2" in first
-    assert "Predictions · 2 of 2 predictions right" in first
+    assert "Predictions · 2 of 2 right" in first
 
     kernel.run("model = ScriptedModel([calls('add', a=1, b=2)] * 3)")
     repeats = kernel.run("%%agent -m model -t add --predictions add,add,finish\n1 to 3").text
     assert repeats.count("the model is told") == 1
-    assert "Predictions · 2 of 3 predictions right" in repeats
+    assert "Predictions · 2 of 3 right" in repeats
 
 
 @pytest.mark.slow
