@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agentnb.core.messages import Message
-from agentnb.core.model import ModelRequest, Prompt
+from agentnb.core.model import ModelReply, ModelRequest, Prompt
 from agentnb.text import clean, mask
 
 START = ""
@@ -92,6 +92,19 @@ class Conversations:
         name = digest([after, message])
         self.messages.setdefault(name, (after, message))
         return name
+
+    def replied(self, after: str, reply: ModelReply) -> set[str]:
+        """The ids that a message of this reply has there, be its calls told as calls or as text."""
+        messages = (reply.message(reply.calls, plain) for plain in (False, True))
+        return {digest([after, _canonical_message(message, {})]) for message in messages}
+
+    def following(self, names: set[str]) -> set[str]:
+        """Those of these messages that are here, and all that were said after them."""
+        found = set[str]()
+        for name, (after, _) in self.messages.items():  # each stands behind the one that it follows
+            if name in names or after in found:
+                found.add(name)
+        return found
 
     def path(self, name: str) -> list[str]:
         """The ids from the first message to this one."""

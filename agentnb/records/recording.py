@@ -10,7 +10,7 @@ block of its own is answered there; a thread that has none is answered by whatev
 - auto     replays what matches, else asks the model and records; where no model is set up, a request that was asked
            before gets its recorded reply again
 - replay   never asks the model; a request that is not recorded is an error that says what differs
-- record   always asks, and rewrites the conversations that were asked
+- record   always asks; where a reply is another one now, what followed from the old one is left out
 - off      always asks, records nothing
 
 `AGENTNB_RECORDING` in the environment overrides the mode. A failed model call is not recorded.
@@ -57,7 +57,7 @@ class Recording:
         self._is_block = False
         self._file: RecordingFile | None = None
         self._taken: dict[tuple[Asked, str], set[int]] = {}
-        self._rewritten: set[tuple[str, str]] = set()
+        self._replaced: list[Entry] = []
         self._fresh: set[tuple[Asked, str, int]] = set()
         self._lock = RLock()
 
@@ -92,14 +92,14 @@ class Recording:
         return self
 
     def close(self, whole: bool = True) -> None:
-        """Leave the door; after "record" the entries that were rewritten take the place of the old ones.
+        """Leave the door; after "record" the entries that are new take the place of the old ones.
 
         Args:
             whole: False after a failure: then nothing that was recorded before is dropped.
         """
         if self in doors:
             doors.remove(self)
-        if self.mode == "record" and self._fresh and whole and not self._failed:
+        if self.mode == "record" and self._replaced and whole and not self._failed:
             self._drop_stale()
 
     def __enter__(self) -> Self:
@@ -200,20 +200,15 @@ class Recording:
             or changed_tools(known.versions, entry.versions)
         ):
             self._file.append(entry)
+            self._replaced += [] if known is None else [known]
         self.recorded += 1
         self._fresh.add(entry.slot)
-        self._rewritten.add((entry.asked.history, entry.model))
 
     def _drop_stale(self) -> None:
         """Leave out what followed from replies that are no longer there."""
         assert self._file is not None
-        file = self._file
-        file.rewrite(lambda entry: not self._is_stale(entry, file))
-
-    def _is_stale(self, entry: Entry, file: RecordingFile) -> bool:
-        if entry.slot in self._fresh:
-            return False
-        return any((name, entry.model) in self._rewritten for name in file.conversations.path(entry.asked.history))
+        stale = self._file.only_after(self._replaced)
+        self._file.rewrite(lambda entry: entry.slot in self._fresh or entry.asked.history not in stale)
 
     def _miss(
         self, asked: Asked, name: str, number: int, versions: dict[str, str], unasked: SettingsError | None = None

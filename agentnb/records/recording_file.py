@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import dataclass, field, replace
 from io import FileIO
 from pathlib import Path
@@ -127,6 +127,17 @@ class RecordingFile:
             if slot[2] == ask and (not model or slot[1] in ("", model)):
                 return self.entries[slot]
         return None
+
+    def only_after(self, former: Iterable[Entry]) -> set[str]:
+        """The ids of the messages that followed from replies of these entries, and from none that is there."""
+        former = tuple(former)
+        asked = {entry.asked.history for entry in former}
+        there = (entry for entry in self.entries.values() if entry.asked.history in asked)
+        gone, kept = ({name for entry in entries for name in self._replied(entry)} for entries in (former, there))
+        return self.conversations.following(gone - kept)
+
+    def _replied(self, entry: Entry) -> set[str]:
+        return self.conversations.replied(entry.asked.history, reply_from_json(entry.reply, None))
 
     def _value(self, kind: str, content: Any) -> str:
         content = tidy(content)

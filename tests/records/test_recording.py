@@ -382,6 +382,37 @@ def test_recording_again_drops_what_followed_from_old_replies(tmp_path):
         assert ran(NoModel(), goal="hi").answer == "Hello."
 
 
+def test_recording_one_cell_again_leaves_the_others(tmp_path):
+    """Another cell forks the run of this one: as long as the replies are the same, what it recorded stays."""
+    path = tmp_path / "r.jsonl"
+    with recording(path):
+        run = ran(ScriptedModel(TWO_STEPS))
+        forked = asyncio.run(collect(runtime_for(ScriptedModel(["Five."]), [add]), run.at(2).say("in words")))[-1]
+        asked(ScriptedModel(["again"]), asking("2 + 3?"))
+    before = path.read_bytes()
+    with recording(path, mode="record"):
+        assert ran(ScriptedModel(TWO_STEPS)) == run
+
+    assert path.read_bytes() == before
+    with recording(path, mode="replay"):
+        run = ran(NoModel())
+        assert asyncio.run(collect(runtime_for(NoModel(), [add]), run.at(2).say("in words")))[-1] == forked
+
+
+def test_recording_one_reply_again_drops_what_followed_from_it_alone(tmp_path):
+    """The same question was asked twice; the first time it is answered otherwise now, the second is not asked."""
+    path = tmp_path / "r.jsonl"
+    with recording(path):
+        first, second = (ran(ScriptedModel([text])) for text in ("one", "two"))
+        for run in (first, second):
+            asyncio.run(collect(runtime_for(ScriptedModel(["more of " + run.answer]), [add]), run.say("more")))
+    with recording(path, mode="record"):
+        ran(ScriptedModel(["new"]))
+
+    replies = [json.loads(line)["reply"]["text"] for line in path.read_text().splitlines() if '"reply"' in line]
+    assert replies == ["new", "two", "more of two"]
+
+
 def test_recording_again_the_same_changes_no_byte(tmp_path):
     """Other times and other random call ids are no change."""
 

@@ -114,7 +114,7 @@ def test_an_unchanged_tool_is_not_named(tmp_path):
 
 
 def test_versions_are_recorded_and_new_ones_replace_them(tmp_path):
-    """The file tells which source stood behind each tool; to record again with another one renews that, no more."""
+    """The file tells which source stood behind each tool; to record again renews that, and leaves what is not asked."""
     path = tmp_path / "r.jsonl"
 
     def versions() -> list[str]:
@@ -129,8 +129,8 @@ def test_versions_are_recorded_and_new_ones_replace_them(tmp_path):
     assert versions() == before
     with recording(path, mode="record"):
         ran(colder())
-    assert len(versions()) == len(before) == 2
-    assert not set(versions()) & set(before)
+    assert len(versions()) == 3
+    assert versions().count(before[0]) == 1  # the answer to the former result, which another cell may have given itself
 
 
 def test_a_recording_without_versions_is_read(tmp_path):
