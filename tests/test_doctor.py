@@ -25,6 +25,7 @@ from agentnb.models.server import Raw, Received, ScriptedServer
 from agentnb.models.transport import Retry, Timeouts
 from agentnb.notebook import commands
 from agentnb.notebook.checkup import front_end
+from agentnb.text import hide
 
 KEY = "sk-Tq8vLz3RmWx7NpKd2YbH"
 SEVERAL = ("tools sent", "prompt", "temperature")
@@ -573,6 +574,14 @@ def test_a_check_hides_and_bounds_what_it_is_given():
     assert "\n" not in str(check)
     assert "\x1b" not in str(check)
     assert len(str(check)) < 700
+
+
+def test_a_check_hides_a_key_cut_by_control_characters():
+    """Without them it would read as the key."""
+    hide(KEY)
+    check = Check("x", OK, f"{KEY[:6]}\x00{KEY[6:]}", f"{KEY[:9]}\x1b[0m{KEY[9:]}")
+
+    assert (check.text, check.remedy) == ("[hidden]", "[hidden]")
 
 
 def test_the_command_ends_with_the_number_of_problems(monkeypatch, capsys):

@@ -26,7 +26,7 @@ class Check:
 
     def __post_init__(self) -> None:
         for name in ("text", "remedy"):
-            safe = shorten(plain(mask(clean(getattr(self, name)))), _MOST_CHARACTERS)
+            safe = shorten(mask(plain(clean(getattr(self, name)))), _MOST_CHARACTERS)
             object.__setattr__(self, name, safe)
 
     def __str__(self) -> str:

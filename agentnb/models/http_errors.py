@@ -127,15 +127,20 @@ def body_error(target: str, error: Any) -> WireError:
 
 def unreadable(target: str, what: str, excerpt: str, *, retryable: bool = False, remedy: str = "") -> ModelError:
     """The error for an answer that is no reply: not JSON, no choices, HTML."""
-    shown = shorten(plain(mask(clean(excerpt))), EXCERPT)
+    shown = shorten(_safe(excerpt), EXCERPT)
     text = f"{target} answered {what}" + (f": {shown}" if shown else "")
     return ModelError(text, kind="reply", status=200, retryable=retryable, remedy=remedy)
 
 
+def _safe(text: str) -> str:
+    """Without control characters and then without keys: those could cut a key in pieces too short to be known."""
+    return mask(plain(clean(text)))
+
+
 def _error(target: str, status: int | None, fault: Fault, headers: Mapping[str, str], remedy: str) -> WireError:
     kind = _kind(status or 500, fault)
-    said = shorten(plain(mask(clean(fault.message))), EXCERPT)
-    word = mask(shorten(clean(fault.code)))
+    said = shorten(_safe(fault.message), EXCERPT)
+    word = shorten(_safe(fault.code))
     code = f" ({word})" if word and word != str(status) else ""
     after = _retry_after(headers, fault)
     error = WireError(
@@ -146,8 +151,8 @@ def _error(target: str, status: int | None, fault: Fault, headers: Mapping[str, 
         retry_after=after,
         remedy=remedy or _REMEDIES.get(kind, ""),
     )
-    error.code, error.param = word, mask(clean(fault.param))
-    error.failed_generation = mask(clean(fault.failed_generation))
+    error.code, error.param = word, _safe(fault.param)
+    error.failed_generation = _safe(fault.failed_generation)
     return error
 
 

@@ -29,7 +29,7 @@ from agentnb.models.gate import Gate
 from agentnb.models.http_errors import status_error
 from agentnb.models.rate_limits import until_reset
 from agentnb.models.retry import Retry, Way, announce, note
-from agentnb.text import mask, shorten
+from agentnb.text import mask, plain, shorten
 
 T = TypeVar("T")
 Read = TypeVar("Read", covariant=True)
@@ -259,7 +259,7 @@ class Transport:
             return self._lost(_TIMED_OUT.get(type(error), "timed out"))
         if isinstance(error, httpx.LocalProtocolError | httpx.UnsupportedProtocol):
             return self._lost("could not be sent: the request is malformed", retryable=False)
-        said = shorten(str(error), 200)
+        said = shorten(plain(str(error)), 200)
         if "CERTIFICATE" in said:
             failure = self._lost(f"found no trusted certificate: {said}", retryable=False)
             failure.remedy = "Behind a company proxy, name its certificate file in SSL_CERT_FILE."

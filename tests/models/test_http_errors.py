@@ -9,9 +9,10 @@ import pytest
 from http_fakes import KEY, Waits, ask, model_at
 
 from agentnb.errors import ModelError
-from agentnb.models.http_errors import body_error, status_error
+from agentnb.models.http_errors import body_error, status_error, unreadable
 from agentnb.models.server import Raw, ScriptedServer
 from agentnb.models.transport import Retry
+from agentnb.text import hide
 
 WIRE = Path(__file__).parents[1] / "fixtures" / "wire"
 ERRORS = json.loads((WIRE / "errors.json").read_text("utf-8"))
@@ -152,6 +153,17 @@ def test_a_key_in_the_servers_words_is_covered():
     assert "Incorrect API key provided: [hidden]" in texts[0]
     for at in range(len(KEY) - 7):
         assert not any(KEY[at : at + 8] in text for text in texts)
+
+
+def test_a_key_cut_by_control_characters_is_covered():
+    """What a terminal or a notebook would show as the key is hidden, too."""
+    hide(KEY)
+    cut = f"key {KEY[:5]}\x1b[0m{KEY[5:11]}\x00{KEY[11:]}"
+    told = status_error("POST x", 400, {}, json.dumps({"error": {"message": cut, "code": cut, "param": cut}}).encode())
+
+    for text in (str(told), told.code, told.param, str(unreadable("POST x", "nothing", cut))):
+        assert "[hidden]" in text
+        assert KEY[-6:] not in text
 
 
 def test_geminis_word_for_a_wrong_key():
