@@ -120,7 +120,7 @@ def _build(
         serving = replace(serving, key_header="authorization") if api_key else serving
     key = _key(names, address, api_key, serving.local)
     module, kind = _DIALECTS[serving.dialect]
-    headers = {**_headers(serving), **(options.get("headers") or {})}
+    headers = {**_headers(profile), **_headers(serving), **(options.get("headers") or {})}
     speaks = getattr(import_module(module), kind)
     made: Model = speaks(model, address, key, serving, f"{profile.name}:{model}", **{**options, "headers": headers})
     return made

@@ -12,13 +12,15 @@ from agentnb.errors import SettingsError
 from agentnb.models.clients import LOOPBACK
 from agentnb.models.curl import curl_command
 from agentnb.settings import Secret
-from agentnb.text import hide, mask
+from agentnb.text import hide, mask, shorten
 
 _FIXED = [(b"user-agent", b"agentnb"), (b"accept", b"*/*"), (b"content-type", b"application/json")]
 _PASTED = ("/chat/completions", "/responses")
 """What people paste along with a base URL that serves several dialects."""
 _SECRET_HEADER = re.compile("auth|key|token|secret|cookie", re.IGNORECASE)
 _SECRET_PARAMETER = re.compile("auth|key|token|secret|pass|^(code|sig|signature)$", re.IGNORECASE)
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+"""RFC 9110, section 5.6.2."""
 _RANDOM_LENGTH = 20
 """So long a value of any query parameter may be a secret."""
 
@@ -136,6 +138,10 @@ def _parsed(address: str) -> httpx.URL:
 
 def _check_header(name: str, value: str | Secret) -> None:
     """httpx refuses a bad value with a message that shows it, so it is refused here first."""
+    if not _HEADER_NAME.fullmatch(name):
+        raise SettingsError(
+            f"{shorten(mask(name))!r} can't be the name of a header", remedy="Write letters, digits and hyphens."
+        )
     text = _revealed(value)
     if text and all(" " <= sign <= "~" for sign in text):
         return

@@ -150,6 +150,22 @@ def test_custom_headers_from_the_environment(monkeypatch):
         resolve("anthropic:some-model")
 
 
+@pytest.mark.parametrize("name", ["m", "openai:m", "openai-responses:m"])
+def test_headers_of_the_environment_go_to_its_address(name, monkeypatch):
+    """OPENAI_BASE_URL may lead to a gateway that needs them; what can't be a header is reported there, too."""
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Gateway-Token: secret-gw-123")
+    monkeypatch.setenv("OPENAI_ORG_ID", "org-1")
+    headers = resolve(name).transport.endpoint.headers
+
+    assert headers["x-gateway-token"].reveal() == "secret-gw-123"
+    assert headers["openai-organization"].reveal() == "org-1"
+    for line, words in (("nonsense", "OPENAI_CUSTOM_HEADERS"), ("X-A: é", "'X-A'"), ("X Bad: fine", "'X Bad'")):
+        monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", line)
+        with pytest.raises(SettingsError, match=f"(?i){words}"):
+            resolve(name)
+
+
 def test_an_unknown_provider():
     """The error lists the known ones, and the near one."""
     with pytest.raises(SettingsError) as error:

@@ -158,7 +158,7 @@ def test_a_key_in_the_servers_words_is_covered():
 def test_a_key_cut_by_control_characters_is_covered():
     """What a terminal or a notebook would show as the key is hidden, too."""
     hide(KEY)
-    cut = f"key {KEY[:5]}\x1b[0m{KEY[5:11]}\x00{KEY[11:]}"
+    cut = f"key {KEY[:5]}\x1b[0m{KEY[5:12]}\x00{KEY[12:]}"
     told = status_error("POST x", 400, {}, json.dumps({"error": {"message": cut, "code": cut, "param": cut}}).encode())
 
     for text in (str(told), told.code, told.param, str(unreadable("POST x", "nothing", cut))):
