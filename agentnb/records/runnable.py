@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from agentnb.core.state import State
 from agentnb.core.tool import Tool
@@ -12,10 +12,12 @@ LEFT_OUT = "shortened when the notebook was saved"
 """The note of what a notebook's output had no room for; also the origin of a message that it cut."""
 PARTLY = "its run was shortened when the notebook was saved"
 """The origin of the first message of a run of which something is cut, so that all other runs are not looked through."""
+_HIDDEN = "[hidden]"
+"""What `text.mask` puts in the place of a secret."""
 
 
 def check_runnable(state: State, tools: Iterable[Tool]) -> None:
-    """Refuse to go on where a model would read a cut conversation, or where an open call has lost its tool.
+    """Refuse to go on where a model would read a cut conversation, or where an open call has lost its tool or a secret.
 
     Args:
         state: Where a run is to start.
@@ -29,6 +31,12 @@ def check_runnable(state: State, tools: Iterable[Tool]) -> None:
             f"this run can be read but not gone on with: {cut} was {LEFT_OUT}",
             layer="records",
             remedy="Run its cell again, or keep whole runs with save(run, path).",
+        )
+    if (call_id := next(_without_secret(state), None)) is not None:
+        raise UsageError(
+            f"the open call {call_id!r} can't run: its arguments hold a secret, which no file keeps",
+            layer="records",
+            remedy=f"Give them: run.approve({call_id!r}, {{...}}); or answer it: run.with_result({call_id!r}, ...).",
         )
     if missing := missing_tools(state, tools):
         names = ", ".join(missing)
@@ -47,6 +55,14 @@ def missing_tools(state: State, tools: Iterable[Tool]) -> tuple[str, ...]:
     offered = _offered(state)
     wanted = (call.name for call in state.open_calls if call.name in offered and not call.problem)
     return tuple(dict.fromkeys(name for name in wanted if name not in known))
+
+
+def _without_secret(state: State) -> Iterator[str]:
+    """The ids of the open calls that would run with a text that stands for a secret."""
+    approved = dict(state.approvals)
+    for call in state.open_calls:
+        if _HIDDEN in (approved.get(call.id) or call.arguments):
+            yield call.id
 
 
 def _offered(state: State) -> set[str]:

@@ -9,7 +9,7 @@ import pickle
 import pytest
 from fakes import several
 
-from agentnb import Agent, Approval, Limits, ScriptedModel, State, StopReason, calls, load, save, tool
+from agentnb import Agent, Approval, Limits, ScriptedModel, State, StopReason, calls, load, save, text, tool
 from agentnb.core.messages import ToolCall
 from agentnb.core.middleware import Budget, StateMade, ToolStarted, current_budget
 from agentnb.core.planner import Decision
@@ -229,3 +229,29 @@ def test_a_tool_that_never_was_there_is_not_missing():
 
     assert missing_tools(state, ()) == ()
     check_runnable(state.say("go on").stopped(StopReason.CANCELLED), ())
+
+
+def test_a_call_whose_secret_is_hidden_does_not_run(path):
+    """A file keeps no secret, so an open call that holds one is refused until its arguments are given again."""
+    text.hide("KEY-TEST-0123456789")
+    ran = []
+
+    @tool(approve=True)
+    def login(token: str) -> str:
+        """Log in."""
+        ran.append(token)
+        return "in"
+
+    paused = Agent(ScriptedModel([calls("login", token="KEY-TEST-0123456789")]), [login]).run("go")
+    save([paused.approve("call_1_1", {"token": "KEY-TEST-0123456789"}), paused.approve("call_1_1"), paused], path)
+    saved = load(path)
+    agent = Agent(ScriptedModel(["done"] * 3), [login])
+
+    for state in (saved, saved.approve("call_1_1"), saved.approve("call_1_1", {"token": "KEY-[hidden]"})):
+        with pytest.raises(
+            UsageError, match=r"open call 'call_1_1' can't run: its arguments hold a secret, .*approve\("
+        ):
+            agent.run(state)
+    assert agent.run(saved.with_result("call_1_1", "in")).answer == "done"
+    assert agent.run(saved.approve("call_1_1", {"token": "KEY-TEST-0123456789"})).answer == "done"
+    assert ran == ["KEY-TEST-0123456789"]
