@@ -21,7 +21,18 @@ from agentnb.text import clean, mask, plain, shorten
 
 EXCERPT = 300
 _RETRIED = frozenset({408, 409, 425, 429})
-_QUOTA_CODES = frozenset({"insufficient_quota", "enforced_spend_limit_reached", "billing_hard_limit_reached"})
+_QUOTA_CODES = frozenset(
+    {
+        "insufficient_quota",
+        "enforced_spend_limit_reached",
+        "billing_hard_limit_reached",
+        "billing_error",
+        "exceeded_current_quota_error",
+        "1113",
+    }
+)
+"""The last is GLM's."""
+_QUOTA = re.compile(r"credit balance is too low|insufficient balance|余额不足", re.I)
 _FILTER_CODES = frozenset({"content_filter", "content_policy_violation", "responsibleaipolicyviolation"})
 _TOO_LONG_CODES = frozenset({"context_length_exceeded", "exceed_context_size_error", "request_too_large"})
 _TOO_LONG = re.compile(
@@ -158,7 +169,7 @@ def _error(target: str, status: int | None, fault: Fault, headers: Mapping[str, 
 
 def _kind(status: int, fault: Fault) -> str:
     words = {fault.code.lower(), fault.type.lower()}
-    if words & _QUOTA_CODES or status == 402:
+    if words & _QUOTA_CODES or status == 402 or _QUOTA.search(fault.message):
         return "quota"
     if status == 413 or words & _TOO_LONG_CODES or (status in (400, 422) and _TOO_LONG.search(fault.message)):
         return "context_too_long"

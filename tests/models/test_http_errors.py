@@ -128,6 +128,35 @@ def test_a_wish_to_be_asked_again(status, code, retryable):
 
 
 @pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        (429, {"type": "exceeded_current_quota_error", "message": "Your account is suspended"}),
+        (429, {"code": 1113, "message": "余额不足或无可用资源包,请充值。"}),
+        (429, {"code": "1113", "message": "no resource package"}),
+        (400, {"type": "invalid_request_error", "message": "Your credit balance is too low to access the API."}),
+        (403, {"type": "billing_error", "message": "billing"}),
+        (429, {"message": "Insufficient balance"}),
+    ],
+)
+def test_a_used_up_account_is_never_asked_again(status, error):
+    """Providers name it in many ways; to wait helps in none of them."""
+    for told in (
+        status_error("POST x", status, {"retry-after": "1"}, json.dumps({"error": error}).encode()),
+        body_error("POST x", {"error": error}),
+    ):
+        assert (told.kind, told.retryable) == ("quota", False)
+
+
+def test_a_limit_by_the_minute_is_no_used_up_account():
+    """Gemini speaks of a quota for both; with a wait it is a rate limit."""
+    details = [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "7s"}]
+    error = {"code": 429, "status": "RESOURCE_EXHAUSTED", "message": "You exceeded your quota", "details": details}
+    told = status_error("POST x", 429, {}, json.dumps({"error": error}).encode())
+
+    assert (told.kind, told.retryable, told.retry_after) == ("rate_limit", True, 7.0)
+
+
+@pytest.mark.parametrize(
     ("status", "path", "advice"),
     [(401, "/v1", "Check the key"), (404, "", "Did you mean the base URL"), (404, "/v2", "Check the path")],
 )
