@@ -90,7 +90,7 @@ def events_of_a_run() -> list[Any]:
 
 def told(listener: Callable[[Any], None], events: list[Any]) -> None:
     """Tell a listener everything, as the loop does."""
-    token = current_budget.set(Budget(ENDLESS, events[0].state))
+    token = current_budget.set(Budget(ENDLESS, events[0].state, events[0].state))
     for event in events:
         listener(event)
     current_budget.reset(token)

@@ -8,6 +8,7 @@ import logging
 import pickle
 import re
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
@@ -146,8 +147,37 @@ def test_runs_at_once_are_kept_apart(tmp_path):
     for line in found:
         said = line.get("result") or line.get("answer") or goals[line["run"]]
         assert said == goals[line["run"]]
-    assert not log._runs._by_base
-    assert not log._runs._by_front
+    assert not log._runs._live
+
+
+def test_runs_from_one_state_are_kept_apart(tmp_path):
+    """At once, or after one that was left early: each has its own start, and its stop where it ended."""
+    log, state = RunLog(tmp_path / "log.jsonl"), State.start("count")
+
+    def model(request: Any) -> Any:
+        done = len(request.messages)
+        return calls("add", a=done, b=1) if done < 6 else "done"
+
+    async def add(a: int, b: int) -> int:
+        await asyncio.sleep(0)
+        return a + b
+
+    runtime = runtime_for(CallableModel(model), [FunctionTool(add)], middleware=[log])
+
+    async def play() -> None:
+        await asyncio.gather(*(collect(runtime, state) for _ in range(3)))
+        async with aclosing(runtime.states(state)) as made:
+            async for each in made:
+                if each.counters.steps == 2:
+                    break
+        await collect(runtime, state)
+
+    asyncio.run(play())
+    found = lines(log.path)
+    events = [[line["event"] for line in found if line["run"] == run] for run in {line["run"] for line in found}]
+    whole = ["start", "model", "tool", "model", "tool", "model", "stop"]
+
+    assert sorted(events) == sorted([whole] * 4 + [whole[:4]])
 
 
 def test_a_run_inside_a_tool_is_another_run(tmp_path):

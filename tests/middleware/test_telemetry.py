@@ -362,6 +362,25 @@ def test_runs_at_once_are_kept_apart(seen):
     }
 
 
+def test_runs_from_one_state_are_kept_apart(seen):
+    """Three at once from the same State: three whole traces."""
+
+    async def add(a: int, b: int) -> int:
+        await asyncio.sleep(0)
+        return a + b
+
+    runtime = runtime_for(CallableModel(answer_or_call), [FunctionTool(add)], middleware=[seen.telemetry()])
+    state = State.start("go")
+
+    async def three() -> None:
+        await asyncio.gather(*(collect(runtime, state) for _ in range(3)))
+
+    asyncio.run(three())
+
+    assert seen.names().count("invoke_agent assistant") == 3
+    assert len({span.context.trace_id for span in seen.exporter.get_finished_spans()}) == 3
+
+
 def answer_or_call(request: ModelRequest) -> Any:
     """One call, then an answer."""
     return calls("add", a=1, b=2) if len(request.messages) < 3 else "3"
