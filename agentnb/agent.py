@@ -25,11 +25,13 @@ from agentnb.core.runtime import Runtime
 from agentnb.core.state import State
 from agentnb.errors import AgentInterrupted, SettingsError, keep_state
 from agentnb.instructions import Example, Instructions
+from agentnb.middleware.undecided import undecided
 from agentnb.models.named import to_model
 from agentnb.planners.preamble import to_example
 from agentnb.planners.tool_calling import ToolCallingPlanner
 from agentnb.records.runnable import check_runnable
 from agentnb.text import shorten
+from agentnb.threads import is_async
 from agentnb.tools.tool import to_tools
 
 
@@ -60,7 +62,7 @@ class Agent:
         tools = to_tools(self.tools)
         put = object.__setattr__
         put(self, "tools", tools)
-        put(self, "limits", self.limits or _default_limits())
+        put(self, "limits", _limits(self.limits))
         put(self, "middleware", tuple(map(_listening, self.middleware)))
         put(self, "_model", to_model(self.model))
         put(self, "_planner", _planner(self.planner) if self.output is None else _typed(self.planner, self.output))
@@ -132,7 +134,8 @@ class Agent:
             limits: For this call.
             listeners: Called with every event of this call, beside the agent's own.
         """
-        async with aclosing(self._runtime(limits, listeners).states(self._start(start))) as made:  # type: ignore[type-var]
+        state = self._start(start)
+        async with aclosing(self._runtime(limits, listeners, undecided(state)).states(state)) as made:  # type: ignore[type-var]
             async for state in made:
                 yield state
 
@@ -169,13 +172,13 @@ class Agent:
         return State.start(start)
 
     async def _follow(self, kept: _Kept, limits: Limits | None) -> State:
-        async with aclosing(self._runtime(limits).states(kept.state)) as made:  # type: ignore[type-var]
+        async with aclosing(self.states(kept.state, limits=limits)) as made:
             async for kept.state in made:
                 pass
         return kept.state
 
-    def _runtime(self, limits: Limits | None, listeners: Sequence[Any] = ()) -> Runtime:
-        more = (*listeners, debug_line) if settings.debug() else tuple(listeners)
+    def _runtime(self, limits: Limits | None, listeners: Sequence[Any] = (), guard: Any = None) -> Runtime:
+        more = (*filter(None, (guard,)), *listeners, *((debug_line,) if settings.debug() else ()))
         return Runtime(
             self._model,  # type: ignore[attr-defined]
             self._planner,  # type: ignore[attr-defined]
@@ -221,8 +224,11 @@ def _listening(each: Any) -> Any:
     """A middleware or listener as it is.
 
     Raises:
-        SettingsError: It is a class, or nothing that can be called.
+        SettingsError: It is a class, nothing that can be called, or a listener that would have to be awaited.
     """
+    if not is_middleware(each) and is_async(each):
+        what = f"a listener is called, never awaited: {getattr(each, '__name__', each)!r} is async"
+        raise SettingsError(what, layer="agent", remedy="Write it with def, or derive from Middleware.")
     if isinstance(each, type) or not (is_middleware(each) or callable(each)):
         name = getattr(each, "__name__", repr(each))
         raise SettingsError(f"middleware={name} is no middleware", layer="agent", remedy=f"Write {name}() for a class.")
@@ -237,7 +243,11 @@ def _check_sendable(name: str, value: Any) -> None:
         raise SettingsError(what, layer="agent", remedy="Give what JSON can hold.") from None
 
 
-def _default_limits() -> Limits:
+def _limits(given: Any) -> Limits:
+    if given is not None:
+        if not isinstance(given, Limits):
+            raise SettingsError(f"limits={given!r} is no Limits", layer="agent", remedy="Write limits=Limits(steps=5).")
+        return given
     steps = settings.whole("MAX_ITERATIONS")
     return Limits() if steps is None else Limits(steps=steps)
 

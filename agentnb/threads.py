@@ -233,9 +233,10 @@ class _Job:
             if not self._ended.acquire(blocking=False):
                 await asyncio.wait((self._waiter,), timeout=timeout)
         finally:
-            if self.outcome is _EXPIRED:
+            outcome = self.outcome  # what comes of the call because it is given up is no outcome
+            if outcome is _EXPIRED:
                 _cancel(self._begun)
-        return self.outcome
+        return outcome
 
     def tell(self) -> None:
         """From the worker thread: the outcome is there."""

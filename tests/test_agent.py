@@ -7,8 +7,10 @@ import math
 import pytest
 
 from agentnb import Agent, ScriptedModel, calls, tool
+from agentnb.core.limits import StopReason
 from agentnb.core.middleware import Middleware
 from agentnb.errors import SettingsError, UsageError
+from agentnb.middleware.approval import Approval
 
 
 @tool
@@ -65,3 +67,44 @@ def test_one_object_may_wrap_and_listen():
     Agent(model=ScriptedModel(["3"]), middleware=[Both()]).run("1 + 2?")
 
     assert seen[:2] == ["before", "StepStarted"]
+
+
+def test_an_undecided_call_never_runs_with_another_agent():
+    """A pause outlives the middleware that made it: whoever goes on, the call waits for a decision."""
+    ran = []
+
+    @tool
+    def delete(path: str) -> str:
+        """Delete a file."""
+        ran.append(path)
+        return "deleted"
+
+    two = {"tool_calls": [calls("delete", path=path)["tool_calls"][0] for path in ("a", "b")]}
+    guarded = Agent(ScriptedModel([two]), [delete], middleware=[Approval(["delete"])])
+    paused = guarded.run("Delete a and b.")
+    first, second = paused.open_calls
+    other = Agent(ScriptedModel(["done", "done"]), [delete])
+
+    assert other.run(paused).stop is StopReason.PAUSED
+    half = other.run(paused.approve(first.id))
+    assert (half.stop, half.open_calls, ran) == (StopReason.PAUSED, (second,), ["a"])
+    assert other.run(half.deny(second.id, "no")).answer == "done"
+    assert other.replace(middleware=[Approval(["delete"], lambda call, state: True)]).run(half).answer == "done"
+    assert ran == ["a", "b"]
+
+
+@pytest.mark.parametrize("given", [5, {"steps": 3}])
+def test_limits_are_limits(given):
+    """A number or a dict is told how to write it."""
+    with pytest.raises(SettingsError, match=r"Limits\(steps=5\)"):
+        Agent(ScriptedModel([]), limits=given)
+
+
+def test_a_listener_is_not_awaited():
+    """An async listener would never hear anything."""
+
+    async def listener(event):
+        raise AssertionError
+
+    with pytest.raises(SettingsError, match="never awaited"):
+        Agent(ScriptedModel([]), middleware=[listener])
