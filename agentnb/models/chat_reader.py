@@ -15,7 +15,7 @@ from agentnb.core.model import Delta, OnDelta
 from agentnb.errors import ModelError
 from agentnb.models import think_tags
 from agentnb.models.chat_assembly import Assembly, dicts_in, reasoning_of, text_of, word
-from agentnb.models.http_errors import body_error, looks_like_html, unreadable
+from agentnb.models.http_errors import as_json, body_error, looks_like_html, unreadable
 from agentnb.models.sse import EventSplitter
 from agentnb.text import clean
 
@@ -99,7 +99,7 @@ def read_body(body: Any, target: str) -> Answer:
     message = choice.get("message") if choice else None
     if choice is None or not isinstance(message, Mapping):
         what = "with no choices" if choice is None else "with a choice that has no message"
-        raise unreadable(target, what, json.dumps(body, ensure_ascii=False), remedy=_ADVICE)
+        raise unreadable(target, what, as_json(body), remedy=_ADVICE)
     _check_finish(choice.get("finish_reason"), target)
     usage = body.get("usage") or choice.get("usage")
     return Answer(dict(message), word(choice.get("finish_reason")), usage, word(body.get("model")))

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from agentnb.core.model import Delta, OnDelta
 from agentnb.errors import ModelError
-from agentnb.models.http_errors import body_error, looks_like_html, unreadable
+from agentnb.models.http_errors import as_json, body_error, looks_like_html, unreadable
 from agentnb.models.sse import EventSplitter
 from agentnb.text import clean
 
@@ -166,7 +166,7 @@ class Reader:
         if isinstance(value, Mapping) and value.get("error"):
             raise body_error(self.target, value)
         if not isinstance(value, dict) or not isinstance(value.get(self._list_name), list):
-            shown = json.dumps(value, ensure_ascii=False)
+            shown = as_json(value)
             raise unreadable(self.target, f"without a list of {self._list_name}", shown, remedy=_ADVICE)
         return value
 

@@ -6,14 +6,13 @@ are joined; a part with a signature, a call, or anything else stays by itself, a
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from agentnb.core.model import Delta, OnDelta
 from agentnb.models.chat_assembly import dicts_in, word
 from agentnb.models.event_reader import Body, Reader
-from agentnb.models.http_errors import body_error, unreadable
+from agentnb.models.http_errors import as_json, body_error, unreadable
 from agentnb.text import clean
 
 _ADVICE = "Check the base URL, and that the server speaks Gemini's own API."
@@ -141,7 +140,7 @@ class GeminiReader(Reader):
             return value
         body = super()._checked(value)
         if not dicts_in(body["candidates"]):
-            raise unreadable(self.target, "with no candidates", json.dumps(body, ensure_ascii=False), remedy=_ADVICE)
+            raise unreadable(self.target, "with no candidates", as_json(body), remedy=_ADVICE)
         return body
 
     def _joined(self, chunks: list[dict[str, Any]]) -> Body:

@@ -231,7 +231,7 @@ def _from_json(value: Any) -> Fault:
     if isinstance(value, list) and value:
         return _from_json(value[0])
     if not isinstance(value, Mapping):
-        return Fault(str(value) if value is not None else "")
+        return Fault("" if value is None else _word(value))
     inner = value.get("error", value)
     if isinstance(inner, str):
         return Fault(inner, code=_text(value.get("code")))
@@ -259,14 +259,27 @@ def _message(inner: Mapping[str, Any]) -> str:
     said = inner.get("message") or inner.get("detail") or inner.get("error_description")
     if isinstance(said, list):
         return "; ".join(_one_detail(each) for each in said)
-    return said if isinstance(said, str) else json.dumps(said or dict(inner), ensure_ascii=False, default=str)
+    return said if isinstance(said, str) else as_json(said or dict(inner))
 
 
 def _one_detail(each: Any) -> str:
     if not isinstance(each, Mapping):
-        return str(each)
-    where = ".".join(map(str, each.get("loc") or ()))
-    return f"{where}: {each.get('msg')}" if where else str(each.get("msg") or dict(each))
+        return _word(each)
+    place, said = each.get("loc"), each.get("msg") or dict(each)
+    where = ".".join(map(_word, place if isinstance(place, list) else [place])) if place else ""
+    return f"{where}: {_word(said)}" if where else _word(said)
+
+
+def _word(value: Any) -> str:
+    return value if isinstance(value, str) else as_json(value)
+
+
+def as_json(value: Any) -> str:
+    """A value of an answer, to be shown; "..." where it is nested too deeply."""
+    try:
+        return json.dumps(value, ensure_ascii=False, default=str)
+    except (ValueError, RecursionError):
+        return "..."
 
 
 def _text(value: Any) -> str:
@@ -285,17 +298,15 @@ def _status(inner: Mapping[str, Any]) -> int | None:
 
 
 def _retry_after(headers: Mapping[str, str], fault: Fault) -> float | None:
-    """Seconds to wait, as the server asks; a date is measured against the server's own clock and rounded up."""
-    milliseconds = _positive(headers.get("retry-after-ms"))
+    """Seconds to wait, as the server asks; a date is measured against the server's own clock and rounded up.
+
+    A wait of 0, or until a time that is over, is no wish: the server has just refused.
+    """
+    milliseconds, wish = _positive(headers.get("retry-after-ms")), headers.get("retry-after")
     if milliseconds is not None:
         return milliseconds / 1000
-    wish = headers.get("retry-after")
-    seconds = _positive(wish)
-    if seconds is not None:
-        return seconds
-    if wish:
-        return _until(wish, headers.get("date"))
-    return _until_reset(headers) if fault.retry_after is None else fault.retry_after
+    seconds = _positive(wish) or _until(wish, headers.get("date"))
+    return seconds or fault.retry_after or _until_reset(headers) or None
 
 
 def _until_reset(headers: Mapping[str, str]) -> float | None:
@@ -309,22 +320,22 @@ def _positive(text: str | None) -> float | None:
         value = float(text or "")
     except ValueError:
         return None
-    return value if 0 <= value < math.inf else None
+    return value if 0 < value < math.inf else None
 
 
-def _until(date: str, now: str | None) -> float | None:
+def _until(date: str | None, now: str | None) -> float | None:
     try:
-        then = parsedate_to_datetime(date).timestamp()
+        then = parsedate_to_datetime(date or "").timestamp()
         start = parsedate_to_datetime(now).timestamp() if now else time.time()
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError, OSError):
         return None
-    return float(max(0, math.ceil(then - start)))
+    return float(math.ceil(then - start)) if then > start else None
 
 
 def _delay(details: Any) -> float | None:
     """Gemini's RetryInfo among the details."""
     for each in details if isinstance(details, list) else ():
         wish = each.get("retryDelay") if isinstance(each, Mapping) else None
-        if isinstance(wish, str) and (found := duration(wish)) is not None:
+        if isinstance(wish, str) and (found := duration(wish)) is not None and 0 < found < math.inf:
             return found
     return None

@@ -14,7 +14,7 @@ from agentnb.core.model import Delta, OnDelta
 from agentnb.models import think_tags
 from agentnb.models.chat_assembly import dicts_in, word
 from agentnb.models.event_reader import Body, Reader
-from agentnb.models.http_errors import body_error, unreadable
+from agentnb.models.http_errors import as_json, body_error, unreadable
 from agentnb.models.sse import Event, EventSplitter
 from agentnb.text import clean
 
@@ -165,7 +165,7 @@ class OllamaReader(Reader):
         if isinstance(value, Mapping) and value.get("error"):
             raise body_error(self.target, value)
         if not isinstance(value, dict) or not isinstance(value.get("message"), dict):
-            raise unreadable(self.target, "without a message", json.dumps(value, ensure_ascii=False), remedy=_ADVICE)
+            raise unreadable(self.target, "without a message", as_json(value), remedy=_ADVICE)
         return value
 
 

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 from http_fakes import KEY, Waits, ask, model_at
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from agentnb.errors import ModelError
 from agentnb.models.http_errors import body_error, status_error, unreadable
@@ -101,7 +103,12 @@ def test_an_error_object_names_its_status(code, status):
         ({"retry-after": "0.5"}, 0.5),
         ({"retry-after-ms": "1500", "retry-after": "9"}, 1.5),
         ({"retry-after": "Mon, 30 Nov 2026 08:00:05 GMT", "date": "Mon, 30 Nov 2026 08:00:00 GMT"}, 5.0),
-        ({"retry-after": "Mon, 30 Nov 2026 07:00:00 GMT", "date": "Mon, 30 Nov 2026 08:00:00 GMT"}, 0.0),
+        ({"retry-after": "Mon, 30 Nov 2026 07:00:00 GMT", "date": "Mon, 30 Nov 2026 08:00:00 GMT"}, None),
+        ({"retry-after": "0"}, None),
+        ({"retry-after-ms": "0", "retry-after": "2"}, 2.0),
+        ({"retry-after": "0", "x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "2.5s"}, 2.5),
+        ({"retry-after": "Mon, 01 Jan 2024 00:00:00 +99999999999999999999"}, None),
+        ({"retry-after": "Mon, 01 Jan 0001 00:00:00 -0000"}, None),
         ({"retry-after": "soon"}, None),
         ({"retry-after": "-1"}, None),
         ({"retry-after": "nan"}, None),
@@ -113,7 +120,7 @@ def test_an_error_object_names_its_status(code, status):
     ],
 )
 def test_how_long_to_wait(headers, seconds):
-    """Every form of the wish; a date is measured against the server's own clock."""
+    """Every form of the wish; a date is measured against the server's own clock. No wait at all is no wish."""
     assert status_error("POST x", 429, headers, b"").retry_after == seconds
 
 
@@ -154,6 +161,30 @@ def test_a_limit_by_the_minute_is_no_used_up_account():
     told = status_error("POST x", 429, {}, json.dumps({"error": error}).encode())
 
     assert (told.kind, told.retryable, told.retry_after) == ("rate_limit", True, 7.0)
+
+
+def test_a_complaint_whose_place_is_no_list():
+    """A place is told whatever its kind."""
+    body = {"detail": [{"loc": 5, "msg": "must be a text"}, {"loc": ["body", 1], "msg": "x"}, 7, None]}
+    assert "5: must be a text; body.1: x; 7; null" in str(status_error("POST x", 400, {}, json.dumps(body).encode()))
+
+
+ATOMS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
+NAMES = st.sampled_from(["error", "message", "detail", "details", "code", "type", "param", "status", "loc", "msg", "reason", "retryDelay"])
+VALUES = st.recursive(ATOMS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=4))
+DATES = st.text("0123456789 ,:+-MonJanGT", max_size=40)
+
+
+@settings(max_examples=50)
+@given(VALUES, st.one_of(DATES, st.floats().map(str), DATES.map("Mon, 01 Jan 2024 00:00:00 {}".format)))
+@example({"error": json.loads("[" * 400 + "]" * 400)}, "1")
+def test_no_error_answer_breaks_its_reading(value, text):
+    """Whatever a server sends with an error, there is an error to show."""
+    names = ("retry-after", "retry-after-ms", "date", "x-ratelimit-reset", "content-type", "x-should-retry")
+    headers = {**dict.fromkeys(names, text), "x-ratelimit-remaining": "0"}
+
+    assert str(status_error("POST x", 429, headers, json.dumps(value).encode()))
+    assert str(body_error("POST x", value))
 
 
 @pytest.mark.parametrize(
