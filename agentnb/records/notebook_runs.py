@@ -21,7 +21,16 @@ from agentnb.core.messages import user
 from agentnb.core.model import Prompt
 from agentnb.core.state import State
 from agentnb.errors import RecordingError, UsageError
-from agentnb.records.request_json import can_be_told, frame_from_json, frame_to_json, request_of, same_frame, was_asked
+from agentnb.records.request_json import (
+    can_be_told,
+    frame_from_json,
+    frame_to_json,
+    request_from_json,
+    request_of,
+    same_frame,
+    tell_conversation,
+    was_asked,
+)
 from agentnb.records.run_lines import BAD, FORMAT, VERSION
 from agentnb.records.runnable import LEFT_OUT, PARTLY
 from agentnb.records.state_back import state_from_json
@@ -79,7 +88,7 @@ def _told(path: Sequence[State], longest: int | None, requests: bool) -> Iterato
         told, aside = state_to_json(state)
         kept = {name: value for name, value in aside.items() if name not in _NOT_KEPT}
         sent = request_of(state)
-        if sent is not None and requests and can_be_told(sent):
+        if sent is not None and requests and tell_conversation(sent, state, kept) and can_be_told(sent):
             number = next((n for n, frame in enumerate(frames) if same_frame(sent, frame)), len(frames))
             if number == len(frames):
                 frames.append(sent)
@@ -214,7 +223,8 @@ def _read(lines: Sequence[str], seconds: Sequence[float]) -> State:
             frames.append(frame_from_json(line["frame"]))
             continue
         aside, now = line.get("aside", {}), next(times, before)
-        request = frames[aside["request"]](state) if "request" in aside and state else None
+        frame = frames[aside["request"]] if "request" in aside else None
+        request = request_from_json(frame, state, aside) if frame and state else None
         state = state_from_json(state, line["state"], {**aside, "seconds": now - before}, request)
         before = now
     if state is None:

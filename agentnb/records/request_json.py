@@ -1,7 +1,8 @@
 """What was asked of a model as a JSON object, and back, without the conversation: that is in the run already.
 
 A request points into the prompt of the State it was planned from. What stands around it (system prompt, tools,
-parameters, how the provider writes messages) is the same in almost every step of a run, so it is kept once.
+parameters, how the provider writes messages) is the same in almost every step of a run, so it is kept once. Where a
+middleware changed the conversation, what it changed is kept beside the step.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from importlib import import_module
 from operator import attrgetter
 from typing import Any
 
-from agentnb.core.model import ModelRequest
+from agentnb.core.model import ModelRequest, Prompt
 from agentnb.core.state import State
 from agentnb.core.tool import ToolSpec
 from agentnb.records.canonical import tidy
-from agentnb.records.state_back import message_from_json
-from agentnb.records.state_json import Json, message_to_json
+from agentnb.records.state_back import message_from_json, prompt_items
+from agentnb.records.state_json import Json, message_to_json, prompt_to_json, spelled
 
 _WIRES = {
     "SentChat": "agentnb.models.chat_wire",
@@ -28,17 +29,34 @@ _WIRES = {
     "SentOllama": "agentnb.models.ollama_wire",
 }
 """What went over the wire, by the name of its class: the module that can join it again."""
+MOST_CHANGED = 50_000
+"""Characters: so much of a conversation that a middleware changed is kept with one step."""
 
 
 def request_of(state: State) -> Any:
-    """What this plan sent, if it can be told without its conversation; else None."""
+    """What this plan sent, if it is of a form that can be told; else None."""
     reply = state.decision.reply if state.decision else None
-    sent, parent = reply.request if reply else None, state.parent
-    request = _inner(sent)
-    if request is None or parent is None or request.end != parent.end:
-        return None
-    same = request.prompt is parent.prompt or request.prompt.items[: parent.end] == parent.prompt.items[: parent.end]
-    return sent if same else None
+    sent = reply.request if reply else None
+    return None if state.parent is None or _inner(sent) is None else sent
+
+
+def tell_conversation(sent: Any, state: State, aside: Json) -> bool:
+    """Note in `aside` the conversation that was sent, where it is not the one of the State that was planned from.
+
+    Returns:
+        Whether that could be: not where more than `MOST_CHANGED` characters of it are in no State.
+    """
+    request, parent = _inner(sent), state.parent
+    assert request is not None
+    assert parent is not None
+    asked, known = request.prompt.items, parent.prompt.items
+    if request.end == parent.end and (asked is known or asked[: parent.end] == known[: parent.end]):
+        return True
+    told = prompt_to_json(asked[: request.end], known[: parent.end])
+    if len(spelled(told)) > MOST_CHANGED:
+        return False
+    aside["messages"] = told
+    return True
 
 
 def can_be_told(sent: Any) -> bool:
@@ -111,8 +129,19 @@ def _default(field: Any) -> Any:
     return field.default if field.default_factory is MISSING else field.default_factory()
 
 
-def frame_from_json(told: Mapping[str, Any]) -> Callable[[State], Any]:
-    """What makes, of the State that was planned from, the request that was sent.
+Frame = Callable[[Prompt, int], Any]
+
+
+def request_from_json(frame: Frame, parent: State, aside: Mapping[str, Any]) -> Any:
+    """The request that was sent to go on from `parent`."""
+    if "messages" not in aside:
+        return frame(parent.prompt, parent.end)
+    items = prompt_items(aside["messages"], parent.prompt.items)
+    return frame(Prompt(items), len(items))
+
+
+def frame_from_json(told: Mapping[str, Any]) -> Frame:
+    """What makes, of a prompt and of how much of it was sent, the request that was sent.
 
     Raises:
         TypeError, KeyError, ValueError, AttributeError: Something else was told.
@@ -124,9 +153,9 @@ def frame_from_json(told: Mapping[str, Any]) -> Callable[[State], Any]:
         schema=told.get("schema"),
     )
     if "wire" not in told:
-        return lambda state: replace(request, prompt=state.prompt, end=state.end)
+        return lambda prompt, end: replace(request, prompt=prompt, end=end)
     sent = _wire_from_json(told["wire"], request)
-    return lambda state: replace(sent, request=replace(request, prompt=state.prompt, end=state.end))
+    return lambda prompt, end: replace(sent, request=replace(request, prompt=prompt, end=end))
 
 
 def _wire_from_json(told: Mapping[str, Any], request: ModelRequest) -> Any:

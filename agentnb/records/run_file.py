@@ -24,7 +24,14 @@ from agentnb.core.messages import ToolCall
 from agentnb.core.state import State
 from agentnb.errors import RecordingError, UsageError
 from agentnb.records.file_lock import lock, unlock
-from agentnb.records.request_json import can_be_told, frame_to_json, request_of, same_frame, was_asked
+from agentnb.records.request_json import (
+    can_be_told,
+    frame_to_json,
+    request_of,
+    same_frame,
+    tell_conversation,
+    was_asked,
+)
 from agentnb.records.run_lines import HEADER, Lines, digest
 from agentnb.records.run_tree import RunTree
 from agentnb.records.state_json import leave_out, spelled, state_to_json
@@ -221,11 +228,12 @@ class RunFile:
     def _frame(self, state: State, aside: dict[str, Any]) -> list[str]:
         """Note in `aside` what stood around the conversation that was sent; the line for it, when it is new."""
         sent = request_of(state)
-        for frame, name in self._frames if sent is not None else ():
+        told = sent is not None and tell_conversation(sent, state, aside)
+        for frame, name in self._frames if told else ():
             if same_frame(sent, frame):
                 aside["request"] = name
                 return []
-        if sent is None or not can_be_told(sent):
+        if not told or not can_be_told(sent):
             if was_asked(state):
                 leave_out(aside, "request")
             return []

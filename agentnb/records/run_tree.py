@@ -9,7 +9,7 @@ from agentnb.core.messages import ToolResult
 from agentnb.core.state import State
 from agentnb.errors import RecordingError, UsageError
 from agentnb.records.file_lock import lock
-from agentnb.records.request_json import frame_from_json
+from agentnb.records.request_json import frame_from_json, request_from_json
 from agentnb.records.run_lines import Lines
 from agentnb.records.state_back import state_from_json
 
@@ -61,7 +61,9 @@ class RunTree:
 
     def _take_state(self, name: str, after: str, told: dict[str, Any], aside: dict[str, Any]) -> None:
         parent = self.states[after] if after else None
-        request = self._frames[aside["request"]](parent) if "request" in aside and parent else None
+        request = None
+        if "request" in aside and parent is not None:
+            request = request_from_json(self._frames[aside["request"]], parent, aside)
         if "run" in aside:
             aside = {**aside, "value": self.states[aside["run"]]}
         state = state_from_json(parent, told, aside, request)

@@ -19,6 +19,7 @@ from agentnb.records.state_json import (
     DECISION,
     ERROR,
     MESSAGE,
+    NOT_KEPT,
     RESULT,
     USAGE,
     Json,
@@ -62,7 +63,7 @@ def state_from_json(parent: State | None, told: Mapping[str, Any], aside: Mappin
 def _prompt_from_json(parent: State | None, told: Mapping[str, Any], changes: Mapping[str, Any]) -> Json:
     if "prompt" in told:
         items = parent.prompt.items if parent else []
-        made = [*_prompt_items(told["prompt"], items)]
+        made = prompt_items(told["prompt"], items)
         return {"prompt": Prompt(made), "end": len(made)}
     if not (added := changes.get("added")):
         return {}
@@ -70,7 +71,8 @@ def _prompt_from_json(parent: State | None, told: Mapping[str, Any], changes: Ma
     return {"prompt": prompt.grown(end, added), "end": end + len(added)}
 
 
-def _prompt_items(told: Sequence[Any], known: Sequence[Message]) -> list[Message]:
+def prompt_items(told: Sequence[Any], known: Sequence[Message]) -> list[Message]:
+    """The messages that `prompt_to_json` told; `known` are those of the parent's prompt."""
     made: list[Message] = []
     for each in told:
         if isinstance(each, list):
@@ -84,7 +86,7 @@ def _decision_from_json(told: Mapping[str, Any], aside: Mapping[str, Any], reque
     reply = None
     if "reply" in told:
         reply = reply_from_json({**told["reply"], "seconds": aside.get("model_seconds", 0.0)}, request)
-    plain = DECISION.read(told) | {"stop": _stop(told.get("stop")), "notes": tuple(told.get("notes", ()))}
+    plain = DECISION.read(told) | {"stop": _stop(told.get("stop")), "notes": _notes(told, aside)}
     calls = _calls_from_json(told["calls"]) if "calls" in told else (reply.calls if reply else ())
     answer = told.get("answer")
     answer = reply.text if answer is True and reply else answer
@@ -96,6 +98,12 @@ def _decision_from_json(told: Mapping[str, Any], aside: Mapping[str, Any], reque
         value=answer if aside.get("value_is_text") else aside.get("value"),
         **plain,
     )
+
+
+def _notes(told: Mapping[str, Any], aside: Mapping[str, Any]) -> tuple[str, ...]:
+    """The notes of a decision, and what a reader should know of what the file does not hold."""
+    left_out = aside.get("left_out", ())
+    return (*told.get("notes", ()), *(note for what, note in NOT_KEPT.items() if what in left_out))
 
 
 def _error_from_json(told: Mapping[str, Any] | None, request: Any) -> ModelError | None:

@@ -27,6 +27,11 @@ from agentnb.text import clean, mask
 
 Json = dict[str, Any]
 
+NOT_KEPT = {
+    "request": "the file holds no request of this step: it could not be told as JSON, or was too long",
+    "value": "the file holds no value of this answer, which was no plain JSON; its text is there",
+}
+"""What of a plan may be left out, and the note by which a reader learns of it."""
 _MOST_VALUE = 20_000
 _DEEPEST_VALUE = 20
 
@@ -70,7 +75,8 @@ def state_to_json(state: State, nested: str = "") -> tuple[Json, Json]:
         pairs = zip(_FIELDS.items(), is_now, should_be, strict=True)
         told |= {name: encode(value) for (name, encode), value, same in pairs if value != same}
     if not _has_grown(state):
-        told["prompt"] = _prompt_to_json(state)
+        known = parent.prompt.items[: parent.end] if parent else []
+        told["prompt"] = prompt_to_json(state.prompt.items[: state.end], known)
     return told, aside
 
 
@@ -144,13 +150,14 @@ def _has_grown(state: State) -> bool:
     return parent is None or state.prompt is parent.prompt or items[:before] == parent.prompt.items[:before]
 
 
-def _prompt_to_json(state: State) -> list[Any]:
-    """The messages of the prompt; a run of those that the parent's prompt has is [first, how many]."""
-    parent = state.parent
-    known = {id(each): n for n, each in enumerate(parent.prompt.items[: parent.end])} if parent else {}
+def prompt_to_json(items: Sequence[Message], known: Sequence[Message]) -> list[Any]:
+    """The messages of a prompt; a run of those that the parent's prompt has is [first, how many]."""
+    places = {id(each): n for n, each in enumerate(known)}
     told: list[Any] = []
-    for message in state.prompt.items[: state.end]:
-        place = known.get(id(message))
+    for number, message in enumerate(items):
+        place = places.get(id(message))
+        if place is None and number < len(known) and message == known[number] and message.raw is known[number].raw:
+            place = number
         if place is None:
             told.append(message_to_json(message))
         elif told and isinstance(told[-1], list) and sum(told[-1]) == place:
@@ -162,6 +169,8 @@ def _prompt_to_json(state: State) -> list[Any]:
 
 def _decision_to_json(decision: Decision, aside: Json) -> Json:
     told = DECISION(decision)
+    if decision.notes:
+        _take_out_notes(told, aside)
     reply = decision.reply
     if reply is not None:
         told["reply"] = _reply_to_json(reply, aside)
@@ -175,6 +184,16 @@ def _decision_to_json(decision: Decision, aside: Json) -> Json:
         leave_out(aside, "error")
     _value_to_json(decision.value, decision.answer, aside)
     return told
+
+
+def _take_out_notes(told: Json, aside: Json) -> None:
+    """What a file said that it does not hold is noted as such again, so that a loaded run is saved as it was."""
+    for what, note in NOT_KEPT.items():
+        if note in told["notes"]:
+            leave_out(aside, what)
+    told["notes"] = [note for note in told["notes"] if note not in NOT_KEPT.values()]
+    if not told["notes"]:
+        del told["notes"]
 
 
 def _reply_to_json(reply: ModelReply, aside: Json) -> Json:
@@ -238,7 +257,8 @@ def _size(value: Any, depth: int, most: int) -> int:
 
 def leave_out(aside: Json, what: str) -> None:
     """Note in `aside` what is not kept."""
-    aside.setdefault("left_out", []).append(what)
+    if what not in aside.setdefault("left_out", []):
+        aside["left_out"].append(what)
 
 
 def message_to_json(message: Message) -> Json:

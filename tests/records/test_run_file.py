@@ -12,6 +12,7 @@ from fakes import FunctionTool, collect, runtime_for
 
 from agentnb import Agent, Limits, ScriptedModel, State, StopReason, calls, load, save, tool
 from agentnb.core.messages import Message, ToolCall, ToolResult
+from agentnb.core.middleware import Middleware
 from agentnb.core.model import ModelReply, Prompt
 from agentnb.core.planner import Decision
 from agentnb.core.state import Counters
@@ -21,7 +22,9 @@ from agentnb.models.chat_completions import ChatCompletionsModel
 from agentnb.models.gemini import GeminiModel
 from agentnb.models.ollama import OllamaModel
 from agentnb.models.responses import ResponsesModel
+from agentnb.records.request_json import MOST_CHANGED
 from agentnb.records.run_file import RunFile
+from agentnb.records.state_json import NOT_KEPT
 from agentnb.text import hide
 
 SECRET = "sk-test-0123456789abcdefghij"
@@ -160,15 +163,52 @@ def test_the_request_on_the_wire_is_rebuilt(model, path):
     assert sum("frame" in line for line in lines(path)) == 1
 
 
-def test_a_request_that_cannot_be_rebuilt_is_marked(path):
-    """A request of a form that nobody knows, or of another conversation, is left out and Step.request says None."""
-    other = State.start("another conversation").request()
-    for request in (object(), other, State.start("go").request(parameters={"api_key": "abc"})):
-        run = State.start("go").planned(Decision(ModelReply("hi", request=request), answer="hi"))
+def test_a_request_that_cannot_be_told_is_marked(path):
+    """A request of a form that nobody knows is left out: Step.request says None and the step says why."""
+    for request in (object(), State.start("go").request(parameters={"api_key": "abc"})):
+        run = State.start("go").planned(Decision(ModelReply("hi", request=request), answer="hi", notes=("own",)))
         save(run, path)
+        loaded = load(path)
 
-        assert load(path).steps[0].request is None
+        assert loaded.steps[0].request is None
+        assert loaded.steps[0].notes == ("own", NOT_KEPT["request"])
         assert lines(path)[-1].get("aside", lines(path)[2].get("aside"))["left_out"] == ["request"]
+        size = path.stat().st_size
+        save(loaded, path)
+        assert path.stat().st_size == size
+
+
+class Redacting(Middleware):
+    """Sends the newest message in other words."""
+
+    async def model(self, request, next):
+        """Another conversation than the State holds."""
+        *items, newest = request.prompt.items[: request.end]
+        items = [*items, replace(newest, content=f"<{newest.content}>")]
+        return await next(replace(request, prompt=Prompt(items), end=len(items)))
+
+
+def test_a_request_that_a_middleware_changed_comes_back(path):
+    """What it changed is kept beside the step, the rest is that of the State; twice through a file is no difference."""
+    run = agent_for(calls("add", a=1, b=2), "done", middleware=[Redacting()]).run("go")
+    save(run, path)
+    loaded = load(path)
+    save(loaded, path.with_name("again.jsonl"))
+
+    assert [step.request for step in loaded.steps] == [step.request for step in run.steps]
+    assert loaded.steps[1].request["messages"][-1]["content"] == "<3>"
+    asides = [line.get("aside", {}) for line in lines(path) if line.get("state", {}).get("kind") == "plan"]
+    assert [each["messages"][:-1] for each in asides] == [[], [[0, 2]]]
+    assert [step.request for step in load(path.with_name("again.jsonl")).steps] == [step.request for step in run.steps]
+
+
+def test_a_changed_request_has_a_bound(path):
+    """A middleware that changes all that is said does not make the file grow without end: the step says so."""
+    request = State.start("x" * MOST_CHANGED).request()
+    save(State.start("go").planned(Decision(ModelReply("hi", request=request), answer="hi")), path)
+
+    assert load(path).step.request is None
+    assert load(path).step.notes == (NOT_KEPT["request"],)
 
 
 def test_values_are_kept_where_they_are_json(path):
@@ -188,6 +228,7 @@ def test_values_are_kept_where_they_are_json(path):
     save(typed, path)
 
     assert load(path).value is None
+    assert load(path).step.notes == (NOT_KEPT["value"],)
     assert lines(path)[-1]["aside"]["left_out"] == ["value"]
 
 
