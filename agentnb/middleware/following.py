@@ -9,7 +9,7 @@ from collections.abc import Callable
 from threading import Lock
 from typing import Generic, TypeVar
 
-from agentnb.core.middleware import Budget, Event, StateMade, budget
+from agentnb.core.middleware import Budget, Event, RunFailed, StateMade, budget
 from agentnb.core.state import State
 
 R = TypeVar("R")
@@ -31,11 +31,11 @@ class Following(Generic[R]):
         self._lock = Lock()
 
     def run_of(self, event: Event) -> R:
-        """What is kept of the run that this event belongs to; it is dropped after the State that ends the run."""
+        """What is kept of the run that this event belongs to; it is dropped after the event that ends the run."""
         around = budget()
         assert around is not None  # the loop sets it before it tells of anything
         _, run = self._live.get(id(around)) or self._begun(around)
-        if isinstance(event, StateMade) and event.state.finished:
+        if isinstance(event, RunFailed) or (isinstance(event, StateMade) and event.state.finished):
             with self._lock:
                 self._live.pop(id(around), None)
         return run

@@ -5,6 +5,7 @@
     {"timestamp": …, "run": …, "event": "tool", "step": 1, "tool": "add", "status": "ok", "result": "5", …}
     {"timestamp": …, "run": …, "event": "stop", "step": 2, "stop": "answer", "answer": "5", "run_tokens": 1670, …}
 
+A run that ends with an error which travels up has a line "error" in place of "stop".
 `pandas.read_json(path, lines=True)` reads it. Texts are cut and secrets masked; to keep a whole run is the work of
 `save`.
 """
@@ -23,7 +24,7 @@ from typing import Any
 from uuid import uuid4
 from weakref import finalize
 
-from agentnb.core.middleware import Event, StateMade, StepStarted
+from agentnb.core.middleware import Event, RunFailed, StateMade, StepStarted
 from agentnb.core.state import State
 from agentnb.errors import SettingsError
 from agentnb.middleware.following import Following
@@ -70,6 +71,8 @@ class RunLog:
         """Write down what this event tells of."""
         if isinstance(event, StateMade):
             self._write(self._runs.run_of(event), *_lines(event.state))
+        elif isinstance(event, RunFailed):
+            self._write(self._runs.run_of(event), _of_error(event.state, event.error))
         elif isinstance(event, StepStarted):
             self._runs.run_of(event)
 
@@ -140,10 +143,19 @@ def _of_model_call(state: State, step: int) -> Iterator[Line]:
 
 
 def _of_stop(state: State, step: int) -> Line:
-    counters = state.counters
     told = {"stop": str(state.stop), "detail": _short(state.detail), "answer": _short(state.answer or "")}
-    spent = {"run_tokens": counters.usage.total, "cost": counters.cost, "seconds": round(counters.seconds, 6)}
-    return {"event": "stop", "step": step, **told, "tool_calls": counters.tool_calls, **spent}
+    return {"event": "stop", "step": step, **told, **_spent(state)}
+
+
+def _of_error(state: State, error: Exception) -> Line:
+    about = {"error": type(error).__name__, "text": _short(str(error))}
+    return {"event": "error", "step": state.counters.steps, **about, **_spent(state)}
+
+
+def _spent(state: State) -> Line:
+    now = state.counters
+    tokens = {"tool_calls": now.tool_calls, "run_tokens": now.usage.total}
+    return {**tokens, "cost": now.cost, "seconds": round(now.seconds, 6)}
 
 
 def _now() -> str:

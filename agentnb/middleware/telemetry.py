@@ -11,13 +11,14 @@ What people and models say is left out unless `content=True`. Until an SDK is se
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from time import time_ns
 from typing import Any
 
 from agentnb.core.limits import StopReason
 from agentnb.core.messages import Message, ToolCall, ToolResult
-from agentnb.core.middleware import Event, StateMade, StepStarted, ToolFinished, ToolStarted
+from agentnb.core.middleware import Event, RunFailed, StateMade, StepStarted, ToolFinished, ToolStarted
 from agentnb.core.model import ModelReply
 from agentnb.core.state import State
 from agentnb.middleware import conventions
@@ -80,6 +81,8 @@ class Telemetry:
             self._tool_started(event.call, self._runs.run_of(event))
         elif isinstance(event, ToolFinished):
             self._tool_finished(event.call, event.result, self._runs.run_of(event))
+        elif isinstance(event, RunFailed):
+            self._failed(event.error, self._runs.run_of(event))
 
     # ── a run and its steps ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -122,13 +125,17 @@ class Telemetry:
         self._api.measure((end - start) / _SECONDS, reply.usage, common, failure)
 
     def _ended(self, state: State, run: _Run) -> None:
-        open_plan = () if run.plan is None else (run.plan[0],)
-        for span in (*open_plan, *(span for span, _ in run.tools.values())):
+        for span in run.inner():
             self._api.end(span, str(state.stop))
         run.span.set_attributes({"agentnb.stop": str(state.stop), **conventions.of_usage(state.usage)})
         if self.content and state.answer is not None:
             run.span.set_attribute("gen_ai.output.messages", conventions.messages([Message("assistant", state.answer)]))
         self._api.end(run.span, str(state.stop) if state.stop in FAILED else "", state.detail)
+
+    def _failed(self, error: Exception, run: _Run) -> None:
+        """An error travels up to the caller: no State tells of the end."""
+        for span in (*run.inner(), run.span):
+            self._api.end(span, type(error).__name__, str(error))
 
     # ── tools ────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -163,3 +170,10 @@ class _Run:
     """With the time that it began."""
     tools: dict[str, tuple[Any, Any]] = field(default_factory=dict)
     """By call id, with the token that takes the span off again."""
+
+    def inner(self) -> Iterator[Any]:
+        """The open spans below `span`."""
+        if self.plan is not None:
+            yield self.plan[0]
+        for span, _ in self.tools.values():
+            yield span

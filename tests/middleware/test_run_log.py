@@ -19,7 +19,7 @@ from agentnb.core.limits import Limits
 from agentnb.core.messages import Usage
 from agentnb.core.model import ModelReply
 from agentnb.core.state import State
-from agentnb.errors import SettingsError
+from agentnb.errors import RecordingError, SettingsError
 from agentnb.middleware.run_log import LONGEST, RunLog
 from agentnb.models.scripted import CallableModel, ScriptedModel, calls
 from agentnb.text import hide
@@ -81,6 +81,25 @@ def test_notes_failures_and_words_to_the_model_have_their_lines(tmp_path):
     ]
     assert (found[-2]["finish"], found[-1]["stop"]) == ("error", "error")
     assert "ConnectionError: down" in found[-1]["detail"]
+
+
+def test_a_run_that_raises_has_its_last_line(tmp_path):
+    """A recording without the reply, a bug: what was raised, masked, and how far the run had come."""
+    hide("KEY-FAIL-0123456789")
+    log = RunLog(tmp_path / "log.jsonl")
+
+    def missing(request: Any) -> str:
+        raise RecordingError("holds no reply to KEY-FAIL-0123456789")
+
+    with pytest.raises(RecordingError):
+        states_of(runtime_for([{**calls("add", a=1, b=2), **USED}, missing], [add], middleware=[log]))
+    found = lines(log.path)
+
+    assert [line["event"] for line in found] == ["start", "model", "tool", "error"]
+    assert (found[-1]["error"], found[-1]["step"], found[-1]["run_tokens"]) == ("RecordingError", 1, 110)
+    assert found[-1]["text"] == "records: holds no reply to [hidden]"
+    assert len({line["run"] for line in found}) == 1
+    assert not log._runs._live
 
 
 def test_labels_find_a_task_again(tmp_path):

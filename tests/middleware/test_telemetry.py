@@ -21,9 +21,10 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from agentnb import Agent
 from agentnb.core.limits import Limits
 from agentnb.core.messages import ToolCall, Usage
+from agentnb.core.middleware import Middleware
 from agentnb.core.model import ModelReply, ModelRequest
 from agentnb.core.state import State
-from agentnb.errors import ModelError
+from agentnb.errors import ModelError, RecordingError
 from agentnb.middleware import conventions
 from agentnb.middleware.telemetry import Telemetry
 from agentnb.models.scripted import CallableModel, calls
@@ -218,6 +219,37 @@ def test_errors_and_stops(seen):
     assert (run.attributes["agentnb.stop"], run.status.is_ok) == ("max_steps", True)
 
 
+def test_a_run_that_raises_ends_every_span(seen):
+    """In a plan or in a tool's wrapper: the open spans end with the error, and nothing is kept of the run."""
+    hide("KEY-SPAN-0123456789")
+
+    class Buggy(Middleware):
+        async def tool(self, call: Any, state: Any, next: Any) -> Any:
+            await next(call, state)
+            raise LookupError("KEY-SPAN-0123456789")
+
+    def missing(request: Any) -> str:
+        raise RecordingError("holds no reply")
+
+    telemetry = seen.telemetry()
+    with pytest.raises(RecordingError):
+        states_of(runtime_for([missing], middleware=[telemetry]))
+    with pytest.raises(LookupError):
+        states_of(runtime_for([calls("add", a=1, b=2)], [add], middleware=[telemetry, Buggy()]))
+    spans = seen.exporter.get_finished_spans()
+
+    assert [(span.name.split()[0], span.attributes.get("error.type")) for span in spans] == [
+        ("plan", "RecordingError"),
+        ("invoke_agent", "RecordingError"),
+        ("chat", None),
+        ("plan", None),
+        ("execute_tool", "LookupError"),
+        ("invoke_agent", "LookupError"),
+    ]
+    assert (spans[1].status.description, spans[-1].status.description) == ("records: holds no reply", "[hidden]")
+    assert not telemetry._runs._live
+
+
 def test_a_cancelled_run_ends_every_span(seen):
     """Tools that were cancelled, the plan, the run: nothing stays open."""
 
@@ -352,14 +384,16 @@ def test_runs_at_once_are_kept_apart(seen):
         await asyncio.gather(*(collect(runtime, f"goal {n}") for n in range(10)))
 
     asyncio.run(ten())
-    traces: dict[int, list[str]] = {}
-    for span in seen.exporter.get_finished_spans():
-        traces.setdefault(span.context.trace_id, []).append(span.name.split()[0])
 
-    assert len(traces) == 10
-    assert {tuple(sorted(names)) for names in traces.values()} == {
-        ("chat", "chat", "execute_tool", "invoke_agent", "plan", "plan")
-    }
+    assert traces(seen) == [("chat", "chat", "execute_tool", "invoke_agent", "plan", "plan")] * 10
+
+
+def traces(seen: Seen) -> list[tuple[str, ...]]:
+    """The operations of each trace."""
+    found: dict[int, list[str]] = {}
+    for span in seen.exporter.get_finished_spans():
+        found.setdefault(span.context.trace_id, []).append(span.name.split()[0])
+    return [tuple(sorted(names)) for names in found.values()]
 
 
 def test_runs_from_one_state_are_kept_apart(seen):
@@ -377,8 +411,7 @@ def test_runs_from_one_state_are_kept_apart(seen):
 
     asyncio.run(three())
 
-    assert seen.names().count("invoke_agent assistant") == 3
-    assert len({span.context.trace_id for span in seen.exporter.get_finished_spans()}) == 3
+    assert traces(seen) == [("chat", "chat", "execute_tool", "invoke_agent", "plan", "plan")] * 3
 
 
 def answer_or_call(request: ModelRequest) -> Any:
