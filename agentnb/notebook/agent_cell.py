@@ -106,7 +106,13 @@ def resumed(magics: AgentMagics, magic: Any, line: str) -> CellWork:
         raise UsageError(f"%agent {command} takes no prompt", remedy="Write a %%agent cell: --from NAME --prompt ...")
     space = magics.shell.user_ns
     run = run_named(name, space)
-    agent = assemble(options, magics.model, space, magics.agents.get(name, magics.last_agent))
+    maker = magics.maker(name, run)
+    if maker is None and not (options.agent or options.model):
+        raise UsageError(
+            f"this notebook did not see which agent made {name!r}",
+            remedy=f"%agent {command} {name} --agent NAME, with a variable that holds it; or -m MODEL -t TOOLS.",
+        )
+    agent = assemble(options, magics.model, space, maker)
     if options.old_tools:
         agent = with_tools_of(agent, run)
     elif changed := older(run, agent.tools):

@@ -100,8 +100,8 @@ class CellRun(CellWork):
         self.out = out
         self.displays = StepDisplays(start, show, out or "run", magics.preferences.output_bytes)
         self.progress = Progress()
-        magics.begin(agent, out)
-        self._keep(start)
+        self.state = start
+        magics.begin(agent, out, start)
 
     async def work(self, live: bool) -> None:
         """Follow the States and keep the newest."""

@@ -36,6 +36,8 @@ class AgentMagics(Magics):  # type: ignore[misc]
         self.previous: State | None = None
         self.last_agent: Agent | None = None
         self.agents: dict[str, Agent] = {}
+        self._made: dict[int, tuple[State, Agent]] = {}
+        """Of each run, known by its first State, the agent that last went on with it."""
         self.prompt_versions: dict[str, list[str]] = {}
 
     @property
@@ -99,9 +101,16 @@ class AgentMagics(Magics):  # type: ignore[misc]
         """Keep the text of this cell as a prompt: `%%prompt NAME`, with variables such as {{city}}."""
         define_prompt(self.shell, self.prompt_versions, line, cell)
 
-    def begin(self, agent: Agent, out: str | None) -> None:
+    def maker(self, name: str, run: State) -> Agent | None:
+        """The agent of a run that this notebook saw being made; None for one made in Python or read from a file."""
+        made = self._made.get(id(run.path()[0]))
+        return made and self.agents.get(name, made[1])
+
+    def begin(self, agent: Agent, out: str | None, start: State) -> None:
         """A run begins: this agent makes it, and the run before it becomes the previous one."""
         self.previous, self.last_agent = self.last, agent
+        first = start.path()[0]
+        self._made[id(first)] = first, agent
         if out:
             self.agents[out] = agent
 

@@ -69,7 +69,7 @@ class PanelRun:
             self.problem = error_lines(error)
             return None
         if agent is not None and self._magics is not None:
-            self._magics.begin(agent, made.out)
+            self._magics.begin(agent, made.out, made.state)
         self._keep(made.out, made.state)
         self.bench.show(made.out)
         if agent is not None:

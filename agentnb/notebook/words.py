@@ -29,33 +29,33 @@ _OUTCOMES = {
     "denied": "denied by a person",
     "not run": "not run",
 }
-_GO_ON = "Go on with agent.run({name})"
+_GO_ON = "Go on with %agent resume {name} (in Python: agent.run({name}))"
 _STOPS: dict[StopReason, tuple[str, str]] = {
     StopReason.ANSWER: ("answered", ""),
-    StopReason.MAX_STEPS: ("stopped at the step limit", _GO_ON + ", or give it more with Limits(steps=...)."),
-    StopReason.MAX_TOKENS: ("stopped at the token limit", _GO_ON + ", or give it more with Limits(tokens=...)."),
-    StopReason.MAX_COST: ("stopped at the cost limit", _GO_ON + ", or give it more with Limits(cost=...)."),
-    StopReason.MAX_SECONDS: ("stopped at the time limit", _GO_ON + ", or give it more with Limits(seconds=...)."),
+    StopReason.MAX_STEPS: ("stopped at the step limit", _GO_ON + "; --steps or Limits(steps=...) gives it more."),
+    StopReason.MAX_TOKENS: ("stopped at the token limit", _GO_ON + "; --tokens or Limits(tokens=...) gives it more."),
+    StopReason.MAX_COST: ("stopped at the cost limit", _GO_ON + "; --cost or Limits(cost=...) gives it more."),
+    StopReason.MAX_SECONDS: ("stopped at the time limit", _GO_ON + "; --seconds or Limits(seconds=...) gives it more."),
     StopReason.MAX_TOOL_CALLS: (
         "stopped at the tool call limit",
-        _GO_ON + ", or give it more with Limits(tool_calls=...).",
+        _GO_ON + "; --tool-calls or Limits(tool_calls=...) gives it more.",
     ),
     StopReason.REPETITION: (
         "stopped because it repeated itself",
-        "Read the last steps, then show another way: agent.run({name}.say('...')).",
+        "Read the last steps, then show another way: %%agent --from {name}, or agent.run({name}.say('...')).",
     ),
     StopReason.TRUNCATED: ("the answer was cut at the length limit", _GO_ON + ", or allow longer replies."),
     StopReason.REFUSED: ("the model refused", "Reword the goal, or take another model: agent.replace(model=...)."),
     StopReason.EMPTY_REPLY: ("the model replied with nothing", _GO_ON + ", or take another model."),
     StopReason.CONTEXT_TOO_LONG: (
         "the conversation is too long for the model",
-        "Bound the tools' results with @tool(max_chars=...), use compaction, or take a model that reads more.",
+        "Bound the tools' results with @tool(max_chars=...), add Compaction(), or take a model that reads more.",
     ),
     StopReason.CONNECTION_LOST: ("the connection was lost", _GO_ON + " when the model can be reached again."),
     StopReason.CANCELLED: ("cancelled", _GO_ON + "; no answered call is run again."),
     StopReason.PAUSED: (
         "waits for approval",
-        "Decide with agent.run({name}.approve({name}.open_calls[0].id)) or agent.run({name}.deny(...)).",
+        "Decide with {name} = {name}.approve({name}.open_calls[0].id), or .deny(...), then %agent resume {name}.",
     ),
     StopReason.ERROR: ("stopped by an error", _GO_ON + " when the cause is gone."),
 }

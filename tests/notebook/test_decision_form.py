@@ -39,7 +39,7 @@ def test_a_run_that_waits_says_for_what():
 
     assert stop_words(run).startswith("waits for your decision")
     assert step_line(run.steps[0]).startswith("Step 1 · waits for your decision")
-    assert remedy(run, "run") == "Go on with agent.run(run)."
+    assert remedy(run, "run") == "Go on with %agent resume run (in Python: agent.run(run))."
 
 
 def test_what_is_seen_is_word_by_word_and_safe():

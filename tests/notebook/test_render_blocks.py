@@ -211,10 +211,10 @@ def test_an_end_without_an_answer():
 
     assert block.text.startswith(
         "No answer (max_steps) stopped at the step limit: stopped after 1 steps without an answer\n"
-        "Go on with agent.run(mine), or give it more with Limits(steps=...).\n1 step · 1 tool call · 212 tokens"
+        "Go on with %agent resume mine (in Python: agent.run(mine)); --steps or Limits(steps=...) gives it more.\n1 step · 1 tool call · 212 tokens"
     )
     assert "<b>No answer (max_steps)</b>" in block.html
-    assert "Go on with agent.run(mine)" in block.html
+    assert "Go on with %agent resume mine" in block.html
 
 
 def test_a_cut_answer_is_shown_as_far_as_it_came():
@@ -277,7 +277,7 @@ def test_a_run_without_steps():
     blocks = run_blocks(State.start("goal").stopped(StopReason.CANCELLED, "cancelled by the user"))
 
     assert blocks[-1].text == (
-        "No answer (cancelled) cancelled by the user\nGo on with agent.run(run); no answered call is run again.\n"
+        "No answer (cancelled) cancelled by the user\nGo on with %agent resume run (in Python: agent.run(run)); no answered call is run again.\n"
         "0 steps · 0 tool calls · tokens n/a · cost $0.0000"
     )
     assert run_blocks(State.start("goal"))[-1].text.startswith("No answer (not finished)")

@@ -70,7 +70,7 @@ def test_a_call_that_waits_for_approval():
     assert line(state) == "Step 1 · asked get_weather for city='Beijing' · waits for approval · 212 tokens"
     assert stop_words(state) == "waits for approval of get_weather"
     assert remedy(state, "mine") == (
-        "Decide with agent.run(mine.approve(mine.open_calls[0].id)) or agent.run(mine.deny(...))."
+        "Decide with mine = mine.approve(mine.open_calls[0].id), or .deny(...), then %agent resume mine."
     )
 
 
@@ -202,7 +202,8 @@ def test_a_stop_with_its_detail():
     state = State.start("goal").stopped(StopReason.MAX_STEPS, "stopped after 20 steps without an answer")
 
     assert stop_words(state) == "stopped at the step limit: stopped after 20 steps without an answer"
-    assert remedy(state, "mine") == "Go on with agent.run(mine), or give it more with Limits(steps=...)."
+    go_on = "Go on with %agent resume mine (in Python: agent.run(mine)); --steps or Limits(steps=...) gives it more."
+    assert remedy(state, "mine") == go_on
     assert stop_words(State.start("goal")) == "not finished"
     assert stop_words(state.stopped(StopReason.CANCELLED, "cancelled by the user")) == "cancelled by the user"
     assert stop_words(state.stopped(StopReason.ERROR)) == "stopped by an error"
