@@ -34,6 +34,7 @@ from agentnb.records.request_json import (
 )
 from agentnb.records.run_lines import HEADER, Lines, digest
 from agentnb.records.run_tree import RunTree
+from agentnb.records.runnable import came_from_file
 from agentnb.records.state_json import leave_out, spelled, state_to_json
 
 _APPENDING = os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0)
@@ -65,7 +66,8 @@ def load(path: str | os.PathLike[str]) -> Any:
     """The State that was saved last, with all it grew from; of a notebook a tuple, one State per cell that holds a run.
 
     A call that was running when the process died is answered "cancelled, may have taken effect", so that going on does
-    not run it again. Tools are not needed to load.
+    not run it again. Tools are not needed to load; where an agent goes on without some that the run has used, the log
+    names them once, and an open call whose tool is missing is refused.
 
     Raises:
         UsageError: There is no such file, or it holds no run.
@@ -75,8 +77,8 @@ def load(path: str | os.PathLike[str]) -> Any:
     if path.suffix == ".ipynb":
         from agentnb.records.notebook_runs import runs_in_notebook
 
-        return runs_in_notebook(path)
-    return RunTree(path).newest()
+        return tuple(map(came_from_file, runs_in_notebook(path)))
+    return came_from_file(RunTree(path).newest())
 
 
 # ── writing ──────────────────────────────────────────────────────────────────────────────────────────────────────────

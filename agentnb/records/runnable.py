@@ -1,7 +1,13 @@
-"""Whether a run that came out of a file can be gone on with: all of its conversation is there, and so are its tools."""
+"""Whether a run that came out of a file can be gone on with: all of its conversation is there, and so are its tools.
+
+An agent need not have the tools that a run used: it may go on without them, on purpose. Where the run came out of a
+file, though, they may just not have been defined yet, so the log tells once which are missing.
+"""
 
 from __future__ import annotations
 
+import logging
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 
 from agentnb.core.state import State
@@ -14,10 +20,25 @@ PARTLY = "its run was shortened when the notebook was saved"
 """The origin of the first message of a run of which something is cut, so that all other runs are not looked through."""
 _HIDDEN = "[hidden]"
 """What `text.mask` puts in the place of a secret."""
+_LOADED = 256
+_loaded: OrderedDict[tuple[int, str], set[tuple[str, ...]]] = OrderedDict()
+"""The runs that came out of files, by their first State, and which missing tools were told of each."""
+_log = logging.getLogger("agentnb")
+
+
+def came_from_file(state: State) -> State:
+    """This State, of which is known from now on that its run was loaded."""
+    first = _first(state)
+    _loaded[id(first), first.goal] = set()
+    if len(_loaded) > _LOADED:
+        _loaded.popitem(last=False)
+    return state
 
 
 def check_runnable(state: State, tools: Iterable[Tool]) -> None:
     """Refuse to go on where a model would read a cut conversation, or where an open call has lost its tool or a secret.
+
+    Tools that a loaded run has used before and that the agent does not have are named in the log, once.
 
     Args:
         state: Where a run is to start.
@@ -45,6 +66,7 @@ def check_runnable(state: State, tools: Iterable[Tool]) -> None:
             layer="agent",
             remedy="Run the cells that define them, then give them to the agent: Agent(tools=[...]).",
         )
+    _tell_unknown(state, tools)
 
 
 def missing_tools(state: State, tools: Iterable[Tool]) -> tuple[str, ...]:
@@ -76,11 +98,30 @@ def _offered(state: State) -> set[str]:
     return {spec.name for spec in specs} | {result.name for result in state.tool_results if result.version}
 
 
+def _tell_unknown(state: State, tools: Iterable[Tool]) -> None:
+    """Say which tools a loaded run has used that are not at hand, once for each set of them."""
+    first = _first(state)
+    told = _loaded.get((id(first), first.goal))
+    if told is None:
+        return
+    known = {tool.spec.name for tool in tools}
+    used = (each.results[-1] for each in state.path() if each.kind == "act" and each.results)
+    missing = tuple(dict.fromkeys(each.name for each in used if each.version and each.name not in known))
+    if missing and missing not in told:
+        told.add(missing)
+        remedy = "It goes on without; to give them to the agent, run the cells that define them: Agent(tools=[...])."
+        _log.warning("records: the loaded run used tools that the agent lacks: %s. %s", ", ".join(missing), remedy)
+
+
+def _first(state: State) -> State:
+    while state.parent is not None:
+        state = state.parent
+    return state
+
+
 def _first_cut(state: State) -> str | None:
     """The oldest part of the conversation that is not whole, in words."""
-    first = state
-    while first.parent is not None:
-        first = first.parent
+    first = _first(state)
     if not any(message.origin in (PARTLY, LEFT_OUT) for message in first.added):
         return None
     for each in state.path():

@@ -223,6 +223,26 @@ def test_going_on_names_the_tools_that_are_missing(path):
     check_runnable(loaded, agent.tools)
 
 
+def test_the_log_names_tools_that_a_loaded_run_has_used(path, caplog):
+    """Going on without them is possible, and told once for each agent; a run of this process goes on unsaid."""
+
+    @tool
+    def price(item: str) -> float:
+        """Price."""
+        return 1.0
+
+    run = Agent(ScriptedModel([calls("price", item="x")] * 2), [price]).run("go", limits=Limits(steps=1))
+    save(run, path)
+    loaded, without = load(path), Agent(ScriptedModel(["done"] * 5))
+    Agent(ScriptedModel(["done"] * 5), [price]).run(loaded)
+    without.run(run)
+    assert caplog.text == ""
+
+    assert without.run(loaded).answer == without.run(loaded).answer == "done"
+    assert without.run(loaded.say("And y?")).answer == "done"
+    assert caplog.text.count("the loaded run used tools that the agent lacks: price. It goes on without") == 1
+
+
 def test_a_tool_that_never_was_there_is_not_missing():
     """What the model made up is answered by the loop, as always."""
     state = State.start("go").planned(Decision(calls=(ToolCall("a", "invented"),)))
