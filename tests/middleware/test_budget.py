@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from fakes import HandClock, add, runtime_for, says, states_of
+from fakes import HandClock, add, runtime_for, says, several, states_of
 
 from agentnb.core.limits import Limits, StopReason
 from agentnb.core.messages import ToolCall, Usage
@@ -46,6 +46,26 @@ def test_steps_are_told_of_once():
         "assistant",
         "tool",
     ]
+
+
+@pytest.mark.parametrize("name", ["steps", "tool_calls"])
+@pytest.mark.parametrize("limit", [1, 2, 3, 4, 6])
+def test_small_limits_are_told_of_before_the_last(name, limit):
+    """Where the share of a limit is no whole step or call: one step before the end, once."""
+    words = name.replace("_", " ")
+    done = run(Limits(**{"steps": None, name: limit}))
+
+    assert done.stop is StopReason(f"max_{name}")
+    assert told(done) == [f"{limit - 1} of {limit} {words} used. {FINISH}"]
+    assert told(run(Limits(**{"steps": None, name: limit}), last_answer=True, share=0.99)) == [LAST]
+
+
+def test_a_round_of_many_calls_may_pass_the_last():
+    """Two rounds of two leave one of five: told then; a round that leaves none ends the run, as ever."""
+    script = [several(*CALLS[:2]), several(*CALLS[2:4]), calls("add", a=9, b=9)]
+    done = run(Limits(tool_calls=5), script=script, last_answer=True)
+
+    assert (told(done), done.stop) == ([LAST], StopReason.MAX_TOOL_CALLS)
 
 
 def test_each_call_of_run_has_its_own_budget():
