@@ -268,7 +268,7 @@ class RecordingFile:
         """A whole line that only lacks its end counts; half a line is cut off by the next entry."""
         try:
             json.loads(last)
-        except ValueError:
+        except (ValueError, RecursionError):
             text = shorten(mask(last.decode(errors="replace")), 60)
             warnings.warn(f"{self.path}: the last line is half written and set aside: {text}", stacklevel=8)
             return len(last)
@@ -282,7 +282,7 @@ class RecordingFile:
             return
         try:
             self._understand(json.loads(line))
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise RecordingError(
                 f"{self.path}, line {self._lines} can't be read: {_why(error)}",
                 remedy="Restore the file, or delete it and record again.",
@@ -378,4 +378,6 @@ def _checked(name: str, written: str) -> str:
 
 
 def _why(error: Exception) -> str:
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
     return f"{type(error).__name__} {error}" if isinstance(error, KeyError | AttributeError) else str(error)

@@ -139,6 +139,7 @@ def test_a_file_without_a_whole_line_is_begun_anew(tmp_path, recwarn, keep):
         (3, b'{"ask": 1, "request": {"messages": "77"}, "reply": {}}', "there is no message '77' before it"),
         (3, b'{"ask": 1, "request": {"messages": "", "tools": ["7"]}, "reply": {}}', "no tool or schema '7' before it"),
         (3, b"\xff\xfe", "line 3 can't be read"),
+        (3, b"[" * 100_000, "line 3 can't be read: it is nested too deeply"),
         (2, b'{"id": "77", "message": {"role": "user", "content": "a"}}', "was it changed by hand?"),
         (1, b'{"id": "t1", "status": "done"}', "line 1 can't be read: it is not a recording"),
         (1, b'{"format": "agentnb recording", "version": 2}', "it has version 2, this agentnb reads version 1"),
@@ -155,6 +156,19 @@ def test_damage_is_named_by_file_and_line(path, number, line, why):
     assert f"{path}, line {number} " in str(caught.value)
     assert why in str(caught.value)
     assert path.read_bytes() == b"\n".join(damaged)
+
+
+def test_a_link_to_a_recording_stays_a_link(path, tmp_path):
+    """To record again replaces the file that the link leads to."""
+    link = tmp_path / "link.jsonl"
+    link.symlink_to(path)
+    with recording(link, mode="record"):
+        asked(["new"], "a")
+
+    assert link.is_symlink()
+    with recording(path, mode="replay"):
+        assert asked([], "a", "b") == ["new", "two"]
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
 
 
 def test_a_folder_is_no_recording(tmp_path):
