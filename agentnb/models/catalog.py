@@ -17,6 +17,7 @@ from urllib.parse import quote, urlsplit
 from agentnb import settings
 from agentnb.core.model import Model
 from agentnb.errors import SettingsError
+from agentnb.models.endpoint import check_address
 from agentnb.models.profiles import COMPATIBLE, PROFILES, Profile
 from agentnb.settings import Secret
 
@@ -112,10 +113,11 @@ def _build(
     if not model:
         raise SettingsError(f"no model is named after {profile.name!r}", remedy=f'Write "{profile.name}:MODEL".')
     address = (base_url or _address(profile)).strip()
+    check_address(address)
     serving = profile if address.startswith(profile.base_url or "\n") else _profile_at(address, profile)
     address = _dated(address, serving, model)
     names = tuple(dict.fromkeys((*serving.keys, *profile.keys)))
-    if serving.bearer and not api_key and not any(map(settings.secret, names)):
+    if serving.bearer and api_key is None and not any(map(settings.secret, names)):
         api_key = settings.secret(serving.bearer)
         serving = replace(serving, key_header="authorization") if api_key else serving
     key = _key(names, address, api_key, serving.local)
@@ -168,7 +170,7 @@ def _key(names: tuple[str, ...], address: str, given: str | Secret | None, local
     Raises:
         SettingsError: There is none, and the server is elsewhere.
     """
-    if given:
+    if given is not None:
         return given if isinstance(given, Secret) else Secret(given)
     for name in names:
         if (found := settings.secret(name)) is not None:

@@ -15,6 +15,8 @@ from agentnb.settings import Secret
 from agentnb.text import hide, mask, shorten
 
 _FIXED = [(b"user-agent", b"agentnb"), (b"accept", b"*/*"), (b"content-type", b"application/json")]
+NO_KEY = "none"
+"""Sent to a server that needs no key."""
 _PASTED = ("/chat/completions", "/responses")
 """What people paste along with a base URL that serves several dialects."""
 _SECRET_HEADER = re.compile("auth|key|token|secret|cookie", re.IGNORECASE)
@@ -108,12 +110,20 @@ class Endpoint:
 
 def key_header(api_key: str | Secret | None, header: str) -> dict[str, str | Secret]:
     """The header with the key, "Bearer KEY" where it is `authorization`; "none" where there is no key."""
-    if header != "authorization":
-        return {header: api_key if isinstance(api_key, Secret) else Secret(api_key or "none")}
-    if api_key is None:
-        return {header: "Bearer none"}
+    bears = header == "authorization"
+    if api_key is None or api_key == NO_KEY:
+        return {header: f"Bearer {NO_KEY}" if bears else NO_KEY}
     key = api_key if isinstance(api_key, Secret) else Secret(api_key)
-    return {header: key.with_prefix("Bearer ")}
+    return {header: key.with_prefix("Bearer ") if bears else key}
+
+
+def check_address(base_url: str) -> None:
+    """Refuse what no call can go to.
+
+    Raises:
+        SettingsError: It is no address of http or https, or holds a password.
+    """
+    _parsed(base_url.strip().partition("?")[0])
 
 
 def _parsed(address: str) -> httpx.URL:
@@ -127,13 +137,18 @@ def _parsed(address: str) -> httpx.URL:
         raise SettingsError(
             "the base URL holds a user name or password", remedy="Leave it out; give the key as api_key."
         )
-    if url.scheme not in ("http", "https") or not url.host:
-        shown = mask(address.partition("?")[0])
+    if url.scheme not in ("http", "https") or not url.host or any(map(str.isspace, address)):
+        what = "is no http or https address" if "://" in address else "has no http:// or https:// before it"
         raise SettingsError(
-            f"{shown!r} is no http or https address",
+            f"{_shown(address)} {what}",
             remedy="Write the base URL with the version path, such as https://api.openai.com/v1.",
         )
     return url
+
+
+def _shown(address: str) -> str:
+    """The address, where it looks like one: people paste a key in its place."""
+    return repr(mask(address)) if any(sign in address for sign in ".:/") else "the base URL"
 
 
 def _check_header(name: str, value: str | Secret) -> None:
@@ -142,7 +157,7 @@ def _check_header(name: str, value: str | Secret) -> None:
         raise SettingsError(
             f"{shorten(mask(name))!r} can't be the name of a header", remedy="Write letters, digits and hyphens."
         )
-    text = _revealed(value)
+    text = value.reveal().removeprefix(value.prefix) if isinstance(value, Secret) else value.strip()
     if text and all(" " <= sign <= "~" for sign in text):
         return
     source = getattr(value, "name", "") or f"the value of header {name!r}"
@@ -157,7 +172,7 @@ def _revealed(value: str | Secret) -> str:
 
 def _guarded(name: str, value: str | Secret) -> str | Secret:
     """A header value that may be a key, as a Secret."""
-    secret = isinstance(value, str) and value not in ("none", "Bearer none") and _SECRET_HEADER.search(name)
+    secret = isinstance(value, str) and value not in (NO_KEY, f"Bearer {NO_KEY}") and _SECRET_HEADER.search(name)
     return Secret(str(value)) if secret else value
 
 

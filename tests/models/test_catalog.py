@@ -15,6 +15,7 @@ from agentnb.models.profiles import PROFILES
 from agentnb.models.scripted import ScriptedModel
 from agentnb.models.server import ScriptedServer
 from agentnb.models.transport import Retry
+from agentnb.settings import Secret
 
 VARIABLES = [
     name
@@ -164,6 +165,42 @@ def test_headers_of_the_environment_go_to_its_address(name, monkeypatch):
         monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", line)
         with pytest.raises(SettingsError, match=f"(?i){words}"):
             resolve(name)
+
+
+@pytest.mark.parametrize("name", ["m", "anthropic:m", "google:m", "ollama-native:m", "openai-responses:m"])
+@pytest.mark.parametrize(
+    "address", ["http://[::1", "localhost:8000/v1", "http://127.0.0.1:abc", "http://a b", "ftp://x"]
+)
+def test_an_address_that_is_none_is_named(name, address):
+    """It is what is wrong, whatever else is missing, and never a bare Python error."""
+    with pytest.raises(SettingsError) as error:
+        resolve(name, base_url=address)
+
+    assert address in str(error.value)
+    assert ("before it" in str(error.value)) is ("://" not in address)
+
+
+def test_a_key_in_the_place_of_the_address_is_not_shown(monkeypatch):
+    """Nobody knows it as a key, so whatever looks like no address stays unsaid."""
+    monkeypatch.setenv("OPENAI_BASE_URL", "sk-proj-REALKEY0123456789")
+    with pytest.raises(SettingsError, match="the base URL has no http") as error:
+        resolve("m")
+    assert "REALKEY" not in str(error.value)
+
+
+@pytest.mark.parametrize("key", ["", " ", Secret("")])
+@pytest.mark.parametrize("name", ["openai:m", "anthropic:m", "google:m"])
+def test_an_empty_key_is_reported_before_any_request(name, key):
+    """Given in code it is meant, and a header without a value can't be sent."""
+    with pytest.raises(SettingsError, match="is empty"):
+        resolve(name, api_key=key)
+
+
+def test_the_place_of_a_bad_character_counts_in_the_key(monkeypatch):
+    """What stands before the key in its header is not the user's."""
+    monkeypatch.setenv("OPENAI_API_KEY", "ab\u00e9defghijk")
+    with pytest.raises(SettingsError, match="OPENAI_API_KEY holds a character, number 3,"):
+        resolve("openai:m")
 
 
 def test_an_unknown_provider():
