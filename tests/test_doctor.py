@@ -25,7 +25,7 @@ from agentnb.models.server import Raw, Received, ScriptedServer
 from agentnb.models.transport import Retry, Timeouts
 from agentnb.notebook import commands
 from agentnb.notebook.checkup import front_end
-from agentnb.text import hide
+from agentnb.text import hide, mask
 
 KEY = "sk-Tq8vLz3RmWx7NpKd2YbH"
 SEVERAL = ("tools sent", "prompt", "temperature")
@@ -525,6 +525,69 @@ def test_settings_that_can_not_be_read(tmp_path, monkeypatch):
 
     (tmp_path / ".env").write_bytes(b"\xff\xfe\x00broken")
     assert any(line.startswith("problem") and "can't be read" in line for line in settings_lines())
+
+
+def test_a_file_that_can_not_be_read_is_told_once(tmp_path):
+    """However many settings were looked for in it."""
+    (tmp_path / ".env").write_bytes(b"\xff\xfe\x00broken")
+    assert sum("can't be read" in line for line in settings_lines()) == 1
+
+
+def test_every_variable_that_counts_is_named(monkeypatch):
+    """Tokens and headers change what is sent, so they are among what is set; a token is hidden like a key."""
+    monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", KEY)
+    monkeypatch.setenv("ANTHROPIC_CUSTOM_HEADERS", "a: b")
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "a: b")
+    (line,) = (line for line in settings_lines() if "set: " in line)
+
+    assert all(f"{name}_CUSTOM_HEADERS" in line for name in ("OPENAI", "ANTHROPIC"))
+    assert "ANTHROPIC_AUTH_TOKEN" in line
+    assert mask(KEY) == "[hidden]"
+
+
+@pytest.mark.parametrize("address", ["http://[::1", "localhost:8000/v1"])
+def test_an_address_that_is_none(address, monkeypatch):
+    """The doctor says so instead of failing."""
+    monkeypatch.setenv("OPENAI_MODEL", "m")
+    monkeypatch.setenv("OPENAI_BASE_URL", address)
+    made = found(None)
+
+    assert made["model"].status == PROBLEM
+    assert address in made["model"].text
+
+
+def test_a_check_never_raises(monkeypatch):
+    """A model that breaks what looks at it is a problem, not the end of the doctor."""
+
+    class Broken:
+        name = "broken"
+
+        @property
+        def transport(self) -> Any:
+            raise RuntimeError("no such thing")
+
+        async def reply(self, request: Any, on_delta: Any = None) -> Any:
+            raise AssertionError
+
+    def front_end() -> Iterator[Check]:
+        raise OSError("gone")
+        yield
+
+    told = list(checks(Broken(), front_end()))
+    assert [
+        check.text for check in told if "RuntimeError: no such thing" in check.text or "OSError: gone" in check.text
+    ]
+    assert [check.status for check in told].count(PROBLEM) == 2
+
+
+@pytest.mark.parametrize("name", ["anthropic:m", "openai:m"])
+def test_the_word_for_no_key_is_no_key(name, monkeypatch):
+    """A server on this machine is asked with "none", which is not a key that is present."""
+    with ScriptedServer([Raw({"error": "x"}, 400)] * 9) as server:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Gateway-Token: secret-gw-123")
+        assert found(name)["key"].status == SKIPPED
 
 
 def test_weights_that_are_not_where_they_should_be(tmp_path, monkeypatch):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from agentnb.errors import AgentnbError
 from agentnb.text import clean, mask, plain, shorten
 
 OK = "ok"
@@ -32,3 +34,13 @@ class Check:
     def __str__(self) -> str:
         told = f"{self.text.rstrip('.')}. {self.remedy}" if self.remedy else self.text
         return f"{self.status:<8} {self.name:<12} {told}"
+
+
+def whatever_happens(name: str, made: Iterable[Check]) -> Iterator[Check]:
+    """The same checks; where making them raises, that is the last one: a problem."""
+    try:
+        yield from made
+    except AgentnbError as error:
+        yield Check(name, PROBLEM, error.message, error.remedy)
+    except Exception as error:
+        yield Check(name, PROBLEM, f"it could not be checked: {type(error).__name__}: {error}")

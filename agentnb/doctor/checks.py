@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from agentnb import bridge
-from agentnb.doctor.check import PROBLEM, Check
+from agentnb.doctor.check import PROBLEM, Check, whatever_happens
 from agentnb.doctor.model_checks import model_checks
 from agentnb.doctor.set_up import set_up_checks
 
@@ -25,8 +25,8 @@ def checks(model: Any = None, front_end: Iterable[Check] = ()) -> Iterator[Check
         front_end: What the notebook found out about its own front end.
     """
     yield from set_up_checks()
-    yield from front_end
-    yield from bridge.iterate(model_checks(model))
+    yield from whatever_happens("front end", front_end)
+    yield from whatever_happens("model", bridge.iterate(model_checks(model)))
 
 
 def report(model: Any = None, front_end: Iterable[Check] = ()) -> int:

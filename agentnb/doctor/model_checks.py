@@ -26,6 +26,7 @@ from agentnb.doctor.questions import ADD, LEFT_ALONE, PLAIN, SUM, WITH_TOOL, WIT
 from agentnb.doctor.reply_checks import endless, reply_checks
 from agentnb.errors import AgentnbError
 from agentnb.models.catalog import as_model
+from agentnb.models.profiles import PROFILES
 from agentnb.models.recovered import NOTE
 from agentnb.models.retry import Retry
 from agentnb.models.transport import Transport
@@ -33,6 +34,7 @@ from agentnb.settings import Secret
 from agentnb.text import shorten
 
 _LONGEST_SECONDS = 120.0
+_KEY_HEADERS = tuple(dict.fromkeys(profile.key_header for profile in PROFILES.values()))
 
 
 async def model_checks(thing: Any = None) -> AsyncGenerator[Check, None]:
@@ -91,10 +93,10 @@ def key(model: Model) -> Check:
     endpoint = getattr(getattr(model, "transport", None), "endpoint", None)
     if endpoint is None:
         return Check("key", SKIPPED, "this model needs none that we know of")
-    secrets = [value for value in endpoint.headers.values() if isinstance(value, Secret)]
-    if not secrets:
+    found = next((value for name in _KEY_HEADERS if isinstance(value := endpoint.headers.get(name), Secret)), None)
+    if found is None:
         return Check("key", SKIPPED, "none is set, and a server on this machine mostly needs none")
-    return Check("key", OK, f"present, from {secrets[0].name or 'the code'}")
+    return Check("key", OK, f"present, from {found.name or 'the code'}")
 
 
 # ── does it answer ───────────────────────────────────────────────────────────────────────────────────────────────────

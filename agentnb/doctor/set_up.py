@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import platform
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 
 from agentnb import settings
-from agentnb.doctor.check import OK, PROBLEM, SKIPPED, Check
-from agentnb.errors import AgentnbError, SettingsError
+from agentnb.doctor.check import OK, PROBLEM, SKIPPED, Check, whatever_happens
+from agentnb.errors import SettingsError
 from agentnb.models import weights
-from agentnb.models.profiles import PROFILES
+from agentnb.models.profiles import PROFILES, Profile
 
 LIBRARIES = ("httpx", "pydantic", "ipython", "ipywidgets", "matplotlib", "xllamacpp", "jupyterlab")
 OWN = (
@@ -33,21 +33,18 @@ INSTALL = f'{Path(sys.executable).name} -m pip install "agentnb-jupyter[local]"'
 
 def set_up_checks() -> Iterator[Check]:
     """Versions, then settings, then weights."""
+    told: set[Check] = set()
     for make in (hide_keys, versions, env_file, variables, numbers, embedded):
-        yield from _safely(make)
-
-
-def _safely(make: Callable[[], Iterator[Check]]) -> Iterator[Check]:
-    try:
-        yield from make()
-    except AgentnbError as error:
-        yield Check("settings", PROBLEM, error.message, error.remedy)
+        for check in whatever_happens("settings", make()):
+            if check not in told:  # a file that can't be read stops every one of them
+                yield check
+            told.add(check)
 
 
 def hide_keys() -> Iterator[Check]:
     """No check: from here on every key that is set is hidden wherever it turns up, whoever says it."""
     for profile in PROFILES.values():
-        for name in profile.keys:
+        for name in filter(None, (*profile.keys, profile.bearer)):
             settings.secret(name)
     yield from ()
 
@@ -91,12 +88,13 @@ def variables() -> Iterator[Check]:
 
 
 def _known() -> tuple[str, ...]:
-    of_providers = [
-        name
-        for profile in PROFILES.values()
-        for name in (*profile.keys, profile.url_setting, profile.version_setting, *profile.header_settings.values())
-    ]
+    of_providers = [name for profile in PROFILES.values() for name in _settings_of(profile)]
     return tuple(dict.fromkeys(name for name in (*of_providers, *OWN) if name))
+
+
+def _settings_of(profile: Profile) -> tuple[str, ...]:
+    others = (profile.bearer, profile.url_setting, profile.version_setting, profile.custom_headers)
+    return (*profile.keys, *others, *profile.header_settings.values())
 
 
 def numbers() -> Iterator[Check]:
