@@ -21,6 +21,8 @@ import nbformat
 from nbclient import NotebookClient
 from nbformat import NotebookNode
 
+from agentnb.text import plain
+
 FOLDER = Path(__file__).parents[1] / "notebooks"
 OWN_SETTINGS = (
     "OPENAI_API_KEY",
@@ -126,6 +128,8 @@ def tidy(notebook: NotebookNode) -> None:
     for cell in notebook.cells:
         cell.metadata = nbformat.from_dict({"tags": cell.metadata.tags} if cell.metadata.get("tags") else {})
         for output in cell.get("outputs", ()):
+            if output.output_type == "error":  # the frames of files name a folder of this machine
+                output.traceback = [frame for frame in output.traceback if not plain(frame).startswith("File ")]
             ours = output.get("metadata", {}).pop("agentnb", {})
             if "run" in ours:
                 ours["run"].pop("seconds")

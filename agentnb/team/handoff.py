@@ -72,7 +72,7 @@ class Handoff(Agent):
     def __repr__(self) -> str:
         return f"{super().__repr__()[:-1]}, hands over to {', '.join(each.name for each in self.others)}>"
 
-    def _runtime(self, limits: Limits | None, listeners: Sequence[Any] = ()) -> Any:
+    def _runtime(self, limits: Limits | None, listeners: Sequence[Any] = (), guard: Any = None) -> Any:
         return _Turns(self.members, limits or self.limits, listeners)  # type: ignore[attr-defined]
 
 
