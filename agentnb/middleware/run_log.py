@@ -19,6 +19,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from io import FileIO
 from pathlib import Path
+from threading import Lock
 from time import time_ns
 from typing import Any
 from uuid import uuid4
@@ -40,7 +41,8 @@ _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 class RunLog:
     """A listener that appends to a file; several runs, threads and processes may share the file.
 
-    Each line is written at once and whole. A file that can't be written is told of once and hurts no run.
+    Each line is written at once and whole. A file that was deleted or moved away is made anew at the start of the next
+    run; one that can't be written is told of once and hurts no run.
 
     Args:
         path: Made with its folders when there is something to write.
@@ -58,6 +60,7 @@ class RunLog:
         self.path = Path(path)
         self.labels = labels
         self._file: FileIO | None = None
+        self._lock = Lock()
         self._runs: Following[str] = Following(self._begin)
         """Keeps of each run what stands on its lines, as JSON text."""
 
@@ -77,6 +80,7 @@ class RunLog:
             self._runs.run_of(event)
 
     def _begin(self, base: State) -> str:
+        self._let_go_of_a_file_that_is_gone()
         head = _encode({"run": uuid4().hex[:8], **self.labels})[1:-1]
         self._write(head, {"event": "start", "goal": _short(base.goal), "steps_before": base.counters.steps})
         return head
@@ -85,7 +89,8 @@ class RunLog:
         if lines:
             now = _now()
             text = "".join([f'{{"timestamp": "{now}", {head}, {_encode(line)[1:]}\n' for line in lines])
-            self._opened().write(text.encode("utf-8", "replace"))
+            with self._lock:
+                self._opened().write(text.encode("utf-8", "replace"))
 
     def _opened(self) -> FileIO:
         if self._file is None:
@@ -93,6 +98,19 @@ class RunLog:
             self._file = FileIO(self.path, "ab")
             finalize(self, self._file.close)
         return self._file
+
+    def _let_go_of_a_file_that_is_gone(self) -> None:
+        with self._lock:
+            if self._file is not None and not _stands_at(self.path, self._file):
+                self._file.close()
+                self._file = None
+
+
+def _stands_at(path: Path, file: FileIO) -> bool:
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(file.fileno()))
+    except OSError:
+        return False
 
 
 def _made_again(path: Path, labels: dict[str, Any]) -> RunLog:

@@ -250,6 +250,24 @@ def test_odd_texts_stay_strict_json(tmp_path):
     assert [found[0]["goal"], found[-1]["answer"]] == ["a b", "one two \ufffd caf\u00e9 end"]
 
 
+@pytest.mark.parametrize("fate", ["deleted", "rotated", "folder deleted", "replaced"])
+def test_a_file_that_is_gone_is_made_anew(tmp_path, fate):
+    """The next run is found at the path, and a file that was moved away keeps what it has."""
+    log = RunLog(tmp_path / "logs" / "log.jsonl")
+    logged(log.path, [says("a")], log=log)
+    moved = log.path.rename(tmp_path / "log.1")
+    if fate == "folder deleted":
+        log.path.parent.rmdir()
+    elif fate == "replaced":
+        log.path.touch()
+    if fate != "rotated":
+        moved.unlink()
+    found = logged(log.path, [says("b")], log=log)
+
+    assert [line["answer"] for line in found if line["event"] == "stop"] == ["b"]
+    assert fate != "rotated" or [line["answer"] for line in lines(moved) if line["event"] == "stop"] == ["a"]
+
+
 def test_a_log_that_can_not_be_written_hurts_no_run(tmp_path, caplog):
     """It is told of once, in the program's own log; the run goes on."""
     with caplog.at_level(logging.WARNING, "agentnb"):
