@@ -29,8 +29,8 @@ from agentnb.text import mask
 FAILED = (StopReason.ERROR, StopReason.CONNECTION_LOST, StopReason.CONTEXT_TOO_LONG)
 """The stops that make a run's span an error; a limit or a pause is none."""
 _COMMON = ("gen_ai.operation.name", "gen_ai.provider.name", "gen_ai.request.model", "gen_ai.response.model")
-_SECONDS = 1e9
-"""Nanoseconds in one."""
+_NANOSECONDS = 1e9
+"""In one second."""
 
 
 class Telemetry:
@@ -113,7 +113,7 @@ class Telemetry:
     def _chat(self, reply: ModelReply, plan: Any, began: int, failure: str, detail: str) -> None:
         """The span of a model call is made when the call is over; its seconds tell when it began."""
         end = time_ns()
-        start = max(began, end - int(reply.seconds * _SECONDS)) if reply.seconds else began
+        start = max(began, end - int(reply.seconds * _NANOSECONDS)) if reply.seconds else began
         about = conventions.of_call(reply)
         span = self._api.span(
             f"chat {about['gen_ai.request.model']}", about, self._api.within(plan), start, client=True
@@ -122,7 +122,7 @@ class Telemetry:
             span.set_attributes(conventions.content_of_call(reply))
         self._api.end(span, failure, detail, end)
         common = {name: about[name] for name in _COMMON if name in about}
-        self._api.measure((end - start) / _SECONDS, reply.usage, common, failure)
+        self._api.measure((end - start) / _NANOSECONDS, reply.usage, common, failure)
 
     def _ended(self, state: State, run: _Run) -> None:
         for span in run.inner():
