@@ -140,7 +140,8 @@ class Compaction(Middleware):
             if isinstance(error, AgentnbError) and not isinstance(error, ModelError):
                 raise  # a setting or a recording makes the run impossible
             return "", None, f", the summary failed ({mask(shorten(str(error)))})"
-        return reply.text.strip(), reply, ""
+        summary = reply.text.strip()
+        return summary, reply, "" if summary else ", the summary was empty"
 
 
 @dataclass(frozen=True, slots=True)

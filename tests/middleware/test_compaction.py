@@ -335,6 +335,14 @@ def test_a_summariser_that_fails_is_done_without():
     assert any(note.endswith("the summary failed (division by zero)") for note in notes(done))
 
 
+def test_an_empty_summary_is_told_of():
+    """It was paid for and brought nothing: the calls and the beginnings of their results stand in its place."""
+    done = run(Counting(16), Compaction(lambda request: " \n", window=1_500, keep=1))
+
+    assert done.answer == "done"
+    assert any(note.endswith("tokens, the summary was empty") for note in notes(done))
+
+
 def test_a_summary_that_no_recording_holds_is_an_error():
     """What makes a run impossible is told, not worked round."""
 
