@@ -81,7 +81,8 @@ class RunLog:
 
     def _begin(self, base: State) -> str:
         self._let_go_of_a_file_that_is_gone()
-        head = _encode({"run": uuid4().hex[:8], **self.labels})[1:-1]
+        labels = {name: mask(value) if isinstance(value, str) else value for name, value in self.labels.items()}
+        head = _encode({"run": uuid4().hex[:8], **labels})[1:-1]
         self._write(head, {"event": "start", "goal": _short(base.goal), "steps_before": base.counters.steps})
         return head
 

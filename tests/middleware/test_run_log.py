@@ -230,7 +230,7 @@ def test_texts_are_cut_and_masked(tmp_path):
     key = "KEY-LOG-0123456789"
     hide(key)
     script = [several(calls(f"no {key}", a=key), calls("echo", text=f"{key} {'x' * 9_000}")), says(f"it is {key[3:]}")]
-    log = RunLog(tmp_path / "log.jsonl")
+    log = RunLog(tmp_path / "log.jsonl", account=f"of {key}")
     logged(log.path, script, [FunctionTool(lambda text: text, "echo")], state=f"use {key}", log=log)
     text = log.path.read_text("utf-8")
 
