@@ -10,6 +10,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 
+from agentnb.core.messages import Message
 from agentnb.core.state import State
 from agentnb.core.tool import Tool
 from agentnb.errors import UsageError
@@ -21,15 +22,15 @@ PARTLY = "its run was shortened when the notebook was saved"
 _HIDDEN = "[hidden]"
 """What `text.mask` puts in the place of a secret."""
 _LOADED = 256
-_loaded: OrderedDict[tuple[int, str], set[tuple[str, ...]]] = OrderedDict()
-"""The runs that came out of files, by their first State, and which missing tools were told of each."""
+_loaded: OrderedDict[int, tuple[Message, set[tuple[str, ...]]]] = OrderedDict()
+"""The runs that came out of files, by the identity of their first message, and which missing tools were told of each."""
 _log = logging.getLogger("agentnb")
 
 
 def came_from_file(state: State) -> State:
     """This State, of which is known from now on that its run was loaded."""
-    first = _first(state)
-    _loaded[id(first), first.goal] = set()
+    for message in _first(state).added[:1]:
+        _loaded[id(message)] = message, set()
     if len(_loaded) > _LOADED:
         _loaded.popitem(last=False)
     return state
@@ -100,8 +101,7 @@ def _offered(state: State) -> set[str]:
 
 def _tell_unknown(state: State, tools: Iterable[Tool]) -> None:
     """Say which tools a loaded run has used that are not at hand, once for each set of them."""
-    first = _first(state)
-    told = _loaded.get((id(first), first.goal))
+    told = next((_loaded[id(message)][1] for message in _first(state).added[:1] if id(message) in _loaded), None)
     if told is None:
         return
     known = {tool.spec.name for tool in tools}
