@@ -32,7 +32,7 @@ from agentnb.records.request_json import (
     tell_conversation,
     was_asked,
 )
-from agentnb.records.run_lines import HEADER, Lines, digest
+from agentnb.records.run_lines import HEADER, Lines, check_refers, digest
 from agentnb.records.run_tree import RunTree
 from agentnb.records.runnable import came_from_file
 from agentnb.records.state_json import leave_out, spelled, state_to_json
@@ -159,7 +159,7 @@ class RunFile:
             if not grown:
                 self._forget()
             for told in self._lines.read(content):
-                self._know(told)
+                self._lines.understand(self._know, told)
         self._seen = now
 
     def _forget(self) -> None:
@@ -169,6 +169,7 @@ class RunFile:
         self._lines, self._last = Lines(self.path), ""
 
     def _know(self, told: dict[str, Any]) -> None:
+        check_refers(told, self._ids)
         if "id" in told:
             self._ids.add(told["id"])
         self._last = told["id"] if "state" in told else told.get("last", self._last)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -109,6 +109,19 @@ class Lines:
             warnings.warn(f"{self.path}: the last line is half written and set aside: {text}", stacklevel=7)
             return True
         return False
+
+
+def check_refers(told: Mapping[str, Any], ids: Container[str]) -> None:
+    """Whether what a line refers to stands before it.
+
+    Raises:
+        ValueError: A line is missing; the error says which.
+    """
+    aside = told.get("aside", {}) if "state" in told else {}
+    names = [told.get("after"), *map(aside.get, ("request", "run"))] if "state" in told or "begun" in told else []
+    for name in (*names, told.get("last")):
+        if name and name not in ids:
+            raise ValueError(f"a line that it refers to, with the id {name!r}, is missing before it")
 
 
 def _version(line: bytes) -> int | None:

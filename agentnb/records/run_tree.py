@@ -10,7 +10,7 @@ from agentnb.core.state import State
 from agentnb.errors import RecordingError, UsageError
 from agentnb.records.file_lock import lock
 from agentnb.records.request_json import frame_from_json, request_from_json
-from agentnb.records.run_lines import Lines
+from agentnb.records.run_lines import Lines, check_refers
 from agentnb.records.state_back import state_from_json
 
 MAY_HAVE_RUN = "The process ended while this call was running. It may have taken effect."
@@ -23,6 +23,7 @@ class RunTree:
         self.path = path
         self.states: dict[str, State] = {}
         self._frames: dict[str, Any] = {}
+        self._ids: set[str] = set()
         self._rounds: dict[str, str] = {}
         self._asked: dict[str, str] = {}
         self._begun: set[tuple[str, str]] = set()
@@ -49,6 +50,9 @@ class RunTree:
         return state
 
     def _take(self, told: dict[str, Any]) -> None:
+        check_refers(told, self._ids)
+        if "id" in told:
+            self._ids.add(told["id"])
         if "state" in told:
             self._take_state(told["id"], told.get("after", ""), told["state"], told.get("aside", {}))
         elif "frame" in told:

@@ -74,12 +74,26 @@ def test_a_line_changed_by_hand_is_noticed(path):
 
 
 def test_a_line_whose_parent_is_missing_is_damage(path):
-    """A file from which lines were taken out does not load as another run."""
+    """A file from which lines were taken out does not load as another run, and nothing more is written into it."""
     lines = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(b"".join(lines[:3] + lines[4:]))
+    path.write_bytes(damaged := b"".join(lines[:3] + lines[4:]))
+    why = r"line 4 can't be read: a line that it refers to, with the id '\w{16}', is missing before it"
 
-    with pytest.raises(RecordingError, match=r"line 4 can't be read"):
+    with pytest.raises(RecordingError, match=why):
         load(path)
+    with pytest.raises(RecordingError, match=why):
+        save(run(), path)
+    assert path.read_bytes() == damaged
+
+
+@pytest.mark.parametrize("line", [b'{"last": "00"}', b'{"begun": "c", "after": "00"}'])
+def test_a_line_about_a_missing_state_is_damage(path, line):
+    """What was begun or saved last must be there."""
+    path.write_bytes(path.read_bytes() + line + b"\n")
+
+    for use in (load, lambda path: save(run(), path)):
+        with pytest.raises(RecordingError, match=r"line 7 can't be read: a line that it refers to, with the id '00'"):
+            use(path)
 
 
 @pytest.mark.parametrize(
