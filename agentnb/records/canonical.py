@@ -37,9 +37,11 @@ def tidy(value: Any) -> Any:
         return {tidy(str(key)): _hidden_or_tidy(str(key), each) for key, each in value.items()}
     if isinstance(value, list | tuple):
         return [tidy(each) for each in value]
-    if value is None or isinstance(value, bool | int) or (isinstance(value, float) and math.isfinite(value)):
+    if value is None or isinstance(value, bool):
         return value
-    return mask(clean(str(value)))
+    text = clean(str(value))
+    is_number = isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
+    return value if is_number and mask(text) == text else mask(text)
 
 
 def _hidden_or_tidy(key: str, value: Any) -> Any:

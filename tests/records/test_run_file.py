@@ -269,6 +269,18 @@ def test_secrets_are_masked_everywhere(path):
     assert load(path).goal == "go [hidden]"
 
 
+def test_secrets_of_digits_are_masked_in_numbers(path):
+    """A key that is a number stands nowhere as a number either."""
+    hide("730265519048")
+    result = ToolResult("c", "f", "ok", value={"id": 730265519048, "at": 1.5}, arguments={"id": 730265519048})
+    save(
+        State.start("go").planned(Decision(calls=(ToolCall("c", "f", '{"id": 730265519048}'),))).answered(result), path
+    )
+
+    assert "73026551" not in path.read_text()
+    assert load(path).results[0].value == {"id": "[hidden]", "at": 1.5}
+
+
 def test_equal_states_with_other_requests_do_not_mix_up(path):
     """A State is known by what came of it; what was sent with it may differ from what the file holds."""
     one, two = ToolSpec("one"), ToolSpec("two")
