@@ -28,7 +28,8 @@ from agentnb.comparison.store import Store
 from agentnb.comparison.tasks import to_tasks
 from agentnb.comparison.units import KEY, Plan
 from agentnb.comparison.variants import Variant
-from agentnb.errors import AgentInterrupted
+from agentnb.errors import AgentInterrupted, UsageError
+from agentnb.text import shorten
 
 FIRST = 3
 
@@ -73,6 +74,11 @@ def batch(
         RecordingError: A file of the folder is damaged.
         AgentInterrupted: A person interrupted; its `state` is the result so far.
     """
+    if not isinstance(agent, Agent):
+        what = f"batch() runs an Agent, not {shorten(repr(agent))}"
+        raise UsageError(
+            what, layer="comparison", remedy="batch(Agent(model=...), tasks); compare([...], tasks) takes models."
+        )
     options = {"concurrency": concurrency, "first": first, "retry": retry, "executor": executor}
     plan = Plan([Variant(agent.name or "agent", agent)], to_tasks(tasks, columns=columns), repeats, scorer, seed)
     return run_plan(plan, folder, max_cost, max_tokens, progress, **options)

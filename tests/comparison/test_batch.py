@@ -292,3 +292,9 @@ def test_the_choices_are_asked_with_the_goal():
 
     assert sorted(asked) == ["Which is blue?\nA. grass\nB. sky", "grass or sky?"]
     assert {row["outcome"] for row in result.rows} == {"right"}
+
+
+def test_a_batch_wants_an_agent():
+    """A bare model is told how to become one, before anything starts."""
+    with pytest.raises(UsageError, match=r"batch\(Agent\(model=\.\.\.\), tasks\)"):
+        batch(lambda request: "4", ["2 + 2?"])
