@@ -97,8 +97,7 @@ class Telemetry:
             self._planned(state, *run.plan)
             run.plan = None
         elif state.kind == "act" and state.results[-1].call_id in run.tools:  # cancelled: nobody told that it finished
-            span, _ = run.tools.pop(state.results[-1].call_id)
-            self._api.end(span, state.results[-1].status)
+            self._api.end(run.tools.pop(state.results[-1].call_id), state.results[-1].status)
         if state.finished:
             self._ended(state, run)
 
@@ -143,13 +142,15 @@ class Telemetry:
         span = self._api.span(f"execute_tool {call.name}", conventions.of_tool(call), run.context)
         if self.content:
             span.set_attribute("gen_ai.tool.call.arguments", mask(call.arguments))
-        run.tools[call.id] = span, self._api.context.attach(self._api.within(span))
+        if (earlier := run.tools.get(call.id)) is not None:  # a wrapper runs the call once more
+            self._api.end(earlier)
+        run.tools[call.id] = span
+        self._api.context.attach(self._api.within(span))  # for good: this context ends with the task of the call
 
     def _tool_finished(self, call: ToolCall, result: ToolResult, run: _Run) -> None:
         if call.id not in run.tools:
             return  # denied, or there is no such tool: nothing has run
-        span, token = run.tools.pop(call.id)
-        self._api.context.detach(token)
+        span = run.tools.pop(call.id)
         if self.content:
             span.set_attribute("gen_ai.tool.call.result", mask(result.content))
         self._api.end(span, "" if result.ok else result.status)
@@ -168,12 +169,11 @@ class _Run:
     """Spans that are made with it hang below `span`."""
     plan: tuple[Any, int] | None = None
     """With the time that it began."""
-    tools: dict[str, tuple[Any, Any]] = field(default_factory=dict)
-    """By call id, with the token that takes the span off again."""
+    tools: dict[str, Any] = field(default_factory=dict)
+    """By call id."""
 
     def inner(self) -> Iterator[Any]:
         """The open spans below `span`."""
         if self.plan is not None:
             yield self.plan[0]
-        for span, _ in self.tools.values():
-            yield span
+        yield from self.tools.values()

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from fakes import FunctionTool, add, cancel_when, collect, runtime_for, says, several, states_of
+from opentelemetry import trace
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
@@ -248,6 +249,42 @@ def test_a_run_that_raises_ends_every_span(seen):
     ]
     assert (spans[1].status.description, spans[-1].status.description) == ("records: holds no reply", "[hidden]")
     assert not telemetry._runs._live
+
+
+def test_a_wrapper_may_run_a_call_in_a_task_of_its_own(seen, caplog):
+    """Such as one with a time-out: the span is whole, current inside the tool, and not after it."""
+    current: list[Any] = []
+
+    class Timeout(Middleware):
+        async def tool(self, call: Any, state: Any, next: Any) -> Any:
+            return await asyncio.create_task(next(call, state))
+
+    def look() -> str:
+        current.append(trace.get_current_span().get_span_context().span_id)
+        return "seen"
+
+    script = [calls("look"), says("done")]
+    states_of(runtime_for(script, [FunctionTool(look)], middleware=[Timeout(), seen.telemetry()]))
+
+    assert caplog.records == []
+    assert current == [seen.spans["execute_tool look"].context.span_id]
+    assert seen.parent("plan assistant") == "invoke_agent assistant"
+    assert not trace.get_current_span().get_span_context().is_valid
+
+
+def test_a_call_that_a_wrapper_repeats_has_a_span_each_time(seen):
+    """Both end, and hang below the run."""
+
+    class Twice(Middleware):
+        async def tool(self, call: Any, state: Any, next: Any) -> Any:
+            await next(call, state)
+            return await next(call, state)
+
+    states_of(runtime_for([calls("add", a=1, b=2), says("3")], [add], middleware=[Twice(), seen.telemetry()]))
+    run = seen.spans["invoke_agent assistant"].context.span_id
+    tools = [span for span in seen.exporter.get_finished_spans() if span.name == "execute_tool add"]
+
+    assert [span.parent.span_id for span in tools] == [run, run]
 
 
 def test_a_cancelled_run_ends_every_span(seen):
