@@ -23,7 +23,7 @@ _HIDDEN = "[hidden]"
 """What `text.mask` puts in the place of a secret."""
 _LOADED = 256
 _loaded: OrderedDict[int, tuple[Message, set[tuple[str, ...]]]] = OrderedDict()
-"""The runs that came out of files, by the identity of their first message, and which missing tools were told of each."""
+"""The runs that came out of files, by the id of their first message, and which missing tools were told of each."""
 _log = logging.getLogger("agentnb")
 
 
