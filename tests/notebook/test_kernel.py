@@ -128,6 +128,23 @@ def test_an_interrupt_ends_a_slow_tool_at_once(kernel: Kernel, live: bool) -> No
     )
 
 
+def test_a_run_that_the_notebook_did_not_make_is_not_resumed_by_another_agent(kernel: Kernel) -> None:
+    """Made in Python, or after a restart out of a file: its limits and its middleware are not known here."""
+    kernel.run("from agentnb import Agent, calls\nmine = Agent(lambda request: 'done').run('go').at(1)")
+    cell = kernel.run("%agent resume mine")
+
+    assert "did not see which agent made 'mine'" in cell.text
+    assert "%agent resume mine --agent NAME" in cell.text
+    assert "Answer" in kernel.run("%agent resume mine -m model").text
+
+
+def test_a_cell_that_fails_at_once_leaves_the_variable_alone(kernel: Kernel) -> None:
+    """`-o run` is set from the first step on, not before."""
+    kernel.run("run = 'precious'")
+    assert "Error" in kernel.run("%%agent -m openai:gpt-5-mini -o run\nWhat is 2 + 2?").text
+    assert "precious" in kernel.run("print(run)").text
+
+
 def test_an_interrupted_run_is_resumed_and_repeats_nothing(kernel: Kernel) -> None:
     """The next cell goes on where the run was stopped; answered calls are not run again and the model sees them."""
     script(kernel, 'both(calls("get_weather", city="Beijing"), calls("slow"))', '"done"')
