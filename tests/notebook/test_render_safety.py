@@ -117,8 +117,8 @@ def everywhere(text: str) -> State:
     more = {"notes": (text,), "traceback": text, "version": f"{text}@1·abc", "arguments": {text: text}, "name": text}
     for number, status in (("a", "ok"), ("b", "error"), ("c", text)):
         state = state.answered(result(text or "x", status, number, **more))
-    state = plan(state.say(text), text=text, stop=StopReason.TRUNCATED, detail=text)
-    state = plan(state.say(text), again=text, text=text)
+    state = plan(state.say(f"{text}."), text=text, stop=StopReason.TRUNCATED, detail=text)
+    state = plan(state.say(f"{text}."), again=text, text=text)
     return plan(state, text=text, answer=text) if text.strip() else state.stopped(StopReason.ERROR, text)
 
 

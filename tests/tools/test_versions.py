@@ -13,7 +13,7 @@ import pytest
 from agentnb.tools.tool import Tool, to_tool
 
 
-def cell(source: str, number: int, name: str = "price") -> Tool:
+def cell(source: str, number: int, name: str = "toll") -> Tool:
     """Define a function as a notebook cell does: compiled from text that linecache knows."""
     file = f"<cell {hash(source)} {number}>"
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
@@ -22,9 +22,9 @@ def cell(source: str, number: int, name: str = "price") -> Tool:
     return Tool(names[name])
 
 
-FIRST = "def price(item: str) -> int:\n    return 1\n"
-SECOND = "def price(item: str, currency: str = 'EUR') -> int:\n    return 1\n"
-THIRD = "def price(item: str) -> int:\n    return 2\n"
+FIRST = "def toll(item: str) -> int:\n    return 1\n"
+SECOND = "def toll(item: str, currency: str = 'EUR') -> int:\n    return 1\n"
+THIRD = "def toll(item: str) -> int:\n    return 2\n"
 
 
 def parts(made: Tool) -> tuple[str, int, str]:
