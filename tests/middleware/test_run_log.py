@@ -16,7 +16,7 @@ import pytest
 from fakes import FunctionTool, add, collect, runtime_for, says, several, states_of
 
 from agentnb.core.limits import Limits
-from agentnb.core.messages import Usage
+from agentnb.core.messages import ToolCall, Usage
 from agentnb.core.model import ModelReply
 from agentnb.core.state import State
 from agentnb.errors import RecordingError, SettingsError
@@ -63,6 +63,15 @@ def test_what_is_unknown_is_null(tmp_path):
 
     assert [model[name] for name in ("tokens", "input_tokens", "output_tokens", "run_tokens", "cost")] == [None] * 5
     assert (stop["run_tokens"], stop["cost"]) == (None, None)
+
+
+def test_what_is_no_number_is_null(tmp_path):
+    """A price that a client got wrong: strict JSON all the same, and the log goes on."""
+    script = [ModelReply(calls=(ToolCall("", "add", '{"a": 1, "b": 2}'),), cost=float("nan")), says("3")]
+    found = logged(tmp_path / "log.jsonl", script)
+
+    assert [line["event"] for line in found] == ["start", "model", "tool", "model", "stop"]
+    assert found[1]["cost"] is None
 
 
 def test_notes_failures_and_words_to_the_model_have_their_lines(tmp_path):
