@@ -2,7 +2,8 @@
 
 Servers differ in how they number and name the pieces of tool calls. The rules (`Assembly._slot`): a known id goes on
 with its call, a new id begins one even if the index repeats; without an id the index decides; without both, a name
-begins a call and a piece without a name goes on with the last one. Ids and names are never glued, only arguments grow.
+begins a call and a piece without a name goes on with the last one. A whole call that follows a complete one with its
+id or its index is another call. Ids and names are never glued, only arguments grow.
 """
 
 from __future__ import annotations
@@ -64,6 +65,11 @@ class Assembly:
         if self._calls:
             made["tool_calls"] = [call.wire() for call in self._calls]
         return made
+
+    def lacking(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        """What a whole message holds that has not come in pieces."""
+        made = self.message()
+        return {key: value for key, value in message.items() if value and not made.get(key)}
 
     def add_text(self, text: str) -> None:
         """The next delta, which has nothing but text."""
@@ -129,9 +135,12 @@ class Assembly:
         last = self._calls[-1] if self._calls else None
         here = self._by_index.get(index) if index is not None else None
         if id:
-            known = next((each for each in self._calls if each.id == id and index in (None, each.index)), None)
+            known = next(
+                (each for each in reversed(self._calls) if each.id == id and index in (None, each.index)), None
+            )
             unnamed = here if here is not None and not here.id else None
-            return known or unnamed or self._new(index)
+            found = known or unnamed
+            return self._new(index) if found is None or found.ends_before(name, arguments) else found
         if index is not None:
             return self._new(index) if here is None or here.ends_before(name, arguments) else here
         return self._new(index) if last is None or name else last
@@ -166,8 +175,8 @@ class _Call:
                 self._others[key] = value
 
     def ends_before(self, name: str, arguments: str) -> bool:
-        """Whether a piece for the same index, named and without an id, is another call: this one is complete."""
-        return bool(name and arguments) and _is_object("".join(self._arguments))
+        """Whether a named piece that seems to belong here is another call: this one is complete, and it begins one."""
+        return bool(name) and arguments.lstrip().startswith("{") and _is_object("".join(self._arguments))
 
     def wire(self) -> dict[str, Any]:
         """The call as a whole answer has it."""

@@ -16,7 +16,7 @@ from agentnb.errors import ModelError
 from agentnb.models import think_tags
 from agentnb.models.chat_assembly import Assembly, dicts_in, reasoning_of, text_of, word
 from agentnb.models.http_errors import as_json, body_error, looks_like_html, unreadable
-from agentnb.models.sse import EventSplitter
+from agentnb.models.sse import EventSplitter, is_stream, without_mark
 from agentnb.text import clean
 
 _decode = json.JSONDecoder().decode
@@ -50,7 +50,7 @@ class WholeReader:
 
     def start(self, content_type: str) -> None:
         """Remember the content type."""
-        self._type = content_type
+        self._type = content_type.lower()
 
     def feed(self, data: bytes) -> None:
         """Keep it."""
@@ -62,13 +62,14 @@ class WholeReader:
         Raises:
             ModelError: It is no JSON, an error, or holds no message.
         """
-        data = b"".join(self._parts)
-        if "event-stream" in self._type:
+        data = without_mark(b"".join(self._parts))
+        if is_stream(data, "event-stream" in self._type):
             return self._as_stream(data)
+        text = data.decode("utf-8", "replace")
         try:
-            body = json.loads(data)
+            body = json.loads(text)
         except (ValueError, RecursionError):
-            raise self._not_json(data.decode("utf-8", "replace")) from None
+            raise self._not_json(text) from None
         return read_body(body, self.target)
 
     def _as_stream(self, data: bytes) -> Answer:
@@ -107,10 +108,13 @@ def read_body(body: Any, target: str) -> Answer:
 
 def _first_choice(body: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """The choice with index 0; where none is numbered so, the first."""
-    listed = body.get("choices")
-    choices = [each for each in listed if isinstance(each, Mapping)] if isinstance(listed, list) else []
-    numbered = (each for each in choices if each.get("index") == 0)
-    return next(numbered, choices[0] if choices else None)
+    choices = dicts_in(body.get("choices"))
+    return next((each for each in choices if _is_first(each)), choices[0] if choices else None)
+
+
+def _is_first(choice: Mapping[str, Any]) -> bool:
+    """Whether it has the number 0, or none."""
+    return choice.get("index") in (0, None, "0", "")
 
 
 def _check_finish(finish: Any, target: str) -> None:
@@ -129,6 +133,13 @@ class StreamReader:
         self._on_delta = on_delta
         self._thoughts = think_tags.Splitter() if split_thoughts else None
         self._events = EventSplitter()
+        self._head: bytes | None = b""
+        """What has come, until it tells how to read it."""
+        self._type = ""
+        self._others: list[dict[str, Any]] = []
+        """Pieces of the choice that is read where none has the number 0."""
+        self._in_messages = False
+        """The pieces are called messages."""
         self._assembly = Assembly(self._call_begins)
         self._finish = ""
         self._usage: Any = None
@@ -141,10 +152,8 @@ class StreamReader:
         return clean(self._assembly.text)
 
     def start(self, content_type: str) -> None:
-        """A server that does not stream answers with one JSON body, which is read as such."""
-        if content_type and "event-stream" not in content_type:
-            self._whole = WholeReader(self.target)
-            self._whole.start(content_type)
+        """Remember what the answer is called; it decides where its first bytes do not tell."""
+        self._type = content_type.lower()
 
     def feed(self, data: bytes) -> None:
         """Take in the events that these bytes complete.
@@ -152,6 +161,12 @@ class StreamReader:
         Raises:
             ModelError: One of them is an error, or no JSON.
         """
+        if self._head is not None:
+            self._head += data
+            streamed = is_stream(self._head, self._is_announced())
+            if streamed is None:
+                return None
+            data = self._begin(streamed)
         if self._whole is not None:
             return self._whole.feed(data)
         for name, payload in self._events.feed(data):
@@ -163,10 +178,14 @@ class StreamReader:
         Raises:
             ModelError: The stream ended early, or held no choice.
         """
+        if self._head is not None:
+            self.feed(self._begin(self._is_announced()))
         if self._whole is not None:
             return self._tell_whole(self._whole.finish())
         if not self.done:
             self._take_rest()
+        if not self._assembly.begun:
+            self._take_other()
         if not self.complete:
             raise ModelError(
                 f"{self.target}: the stream ended before it was complete",
@@ -179,6 +198,23 @@ class StreamReader:
             raise unreadable(self.target, "with a stream that has no choices", "", remedy=_ADVICE)
         self._tell_held()
         return Answer(self._assembly.message(), self._finish, self._usage, self._model)
+
+    def _is_announced(self) -> bool:
+        return "event-stream" in self._type or not self._type
+
+    def _begin(self, streamed: bool) -> bytes:
+        """From here on it is clear how to read; what has come so far. A server that does not stream sends one body."""
+        data, self._head = without_mark(self._head or b""), None
+        if not streamed:
+            self._whole = WholeReader(self.target)
+            self._whole.start(self._type)
+        return data
+
+    def _take_other(self) -> None:
+        """No choice had the number 0: the one that came first counts, as in a whole answer."""
+        for choice in self._others:
+            if choice.get("index") == self._others[0].get("index"):
+                self._choice(choice)
 
     def _take_rest(self) -> None:
         """An event without its last line end counts when it is whole."""
@@ -221,8 +257,12 @@ class StreamReader:
         if not choices or type(choices) is not list:
             return
         choice = choices[0] if len(choices) == 1 else _first_choice(chunk)
-        if type(choice) is dict and not choice.get("index"):
+        if type(choice) is not dict:
+            return
+        if not choice.get("index") or _is_first(choice):
             self._choice(choice)
+        elif not self._assembly.begun:
+            self._others.append(choice)
 
     def _choice(self, choice: dict[str, Any]) -> None:
         if finish := choice.get("finish_reason"):
@@ -230,7 +270,7 @@ class StreamReader:
             self._finish, self.complete = word(finish), True
         if "usage" in choice:
             self._usage = choice["usage"] or self._usage
-        delta = choice.get("delta") or choice.get("message")
+        delta = choice.get("delta") or self._message_of(choice)
         if type(delta) is dict:
             content = delta.get("content")
             if len(delta) == 1 and type(content) is str:  # by far the most frequent piece
@@ -239,6 +279,16 @@ class StreamReader:
             else:
                 self._assembly.add(delta)
                 self._tell(delta)
+
+    def _message_of(self, choice: dict[str, Any]) -> Any:
+        """The piece of a server that calls pieces messages; of a whole message after its pieces, what they left out."""
+        message = choice.get("message")
+        if type(message) is not dict:
+            return None
+        if self._assembly.begun and not self._in_messages:
+            return self._assembly.lacking(message)
+        self._in_messages = True
+        return message
 
     # ── telling of pieces ────────────────────────────────────────────────────────────────────────────────────────
 

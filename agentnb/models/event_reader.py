@@ -3,7 +3,8 @@
     bytes ──Reader──▶ events ──Assembly──▶ the body that a whole answer would have had
 
 An Assembly is what a dialect adds: it puts the events together to that body. So whole and streamed answers are read by
-the same code afterwards and can't differ. A server that streams unasked, or does not stream when asked, is understood.
+the same code afterwards and can't differ. The first bytes tell a stream from one body, whatever was asked for and
+whatever the answer is called.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any, Protocol
 from agentnb.core.model import Delta, OnDelta
 from agentnb.errors import ModelError
 from agentnb.models.http_errors import as_json, body_error, looks_like_html, unreadable
-from agentnb.models.sse import EventSplitter
+from agentnb.models.sse import EventSplitter, is_stream, without_mark
 from agentnb.text import clean
 
 Body = dict[str, Any]
@@ -70,8 +71,10 @@ class Reader:
         self._on_delta = on_delta
         self._assembly = assembly(self._tell)
         self._events = EventSplitter()
-        self._streamed = on_delta is not None
+        self._streamed = False
         self._type = ""
+        self._head: bytes | None = b""
+        """What has come, until it tells how to read it."""
         self._parts: list[bytes] = []
 
     @property
@@ -80,10 +83,8 @@ class Reader:
         return clean(self._assembly.text)
 
     def start(self, content_type: str) -> None:
-        """The content type decides how to read, whatever was asked for."""
-        self._type = content_type
-        if content_type:
-            self._streamed = "event-stream" in content_type
+        """Remember what the answer is called; it decides where its first bytes do not tell."""
+        self._type = content_type.lower()
 
     def feed(self, data: bytes) -> None:
         """Take in the events that these bytes complete.
@@ -91,6 +92,13 @@ class Reader:
         Raises:
             ModelError: One of them is an error, or no JSON.
         """
+        if self._head is not None:
+            self._head += data
+            streamed = is_stream(self._head, self._is_announced())
+            if streamed is None:
+                return
+            self._settle(streamed)
+            data, self._head = without_mark(self._head), None
         if not self._streamed:
             self._parts.append(data)
             return
@@ -104,6 +112,7 @@ class Reader:
         Raises:
             ModelError: It is an error, no JSON, or a stream that ended early.
         """
+        self._end_head()
         if not self._streamed:
             return self._whole()
         if not self.done:
@@ -138,6 +147,20 @@ class Reader:
             raise body_error(self.target, event)
         self._assembly.add(kind, event)
 
+    def _is_announced(self) -> bool:
+        return "event-stream" in self._type if self._type else self._on_delta is not None
+
+    def _settle(self, streamed: bool) -> None:
+        """From here on it is clear how to read."""
+        self._streamed = streamed
+
+    def _end_head(self) -> None:
+        """Nothing more will come that could tell how to read."""
+        if self._head is not None:
+            head, self._head = self._head, None
+            self._settle(self._is_announced())
+            self.feed(head)
+
     def _take_rest(self) -> None:
         """An event without its last line end counts when it is whole."""
         for name, payload in self._events.close():
@@ -152,11 +175,11 @@ class Reader:
     # ── one body ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _whole(self) -> Body:
-        data = b"".join(self._parts)
+        text = b"".join(self._parts).decode("utf-8", "replace")
         try:
-            value = json.loads(data)
+            value = json.loads(text)
         except (ValueError, RecursionError):
-            raise self._not_json(data.decode("utf-8", "replace")) from None
+            raise self._not_json(text) from None
         body = self._checked(value)
         if self._on_delta is not None:
             self._assembly.tell_whole(body)
@@ -165,6 +188,8 @@ class Reader:
     def _checked(self, value: Any) -> Body:
         if isinstance(value, Mapping) and value.get("error"):
             raise body_error(self.target, value)
+        if isinstance(value, dict) and value.get(self._list_name, ()) is None and _says_how_it_ended(value):
+            value = {**value, self._list_name: []}
         if not isinstance(value, dict) or not isinstance(value.get(self._list_name), list):
             shown = as_json(value)
             raise unreadable(self.target, f"without a list of {self._list_name}", shown, remedy=_ADVICE)
@@ -176,6 +201,10 @@ class Reader:
             return unreadable(self.target, "200 with an HTML page, not JSON", "", remedy=remedy)
         damaged = "json" in self._type
         return unreadable(self.target, "200 with a body that is not JSON", text, retryable=damaged, remedy=_ADVICE)
+
+
+def _says_how_it_ended(body: Body) -> bool:
+    return bool(body.get("stop_reason") or body.get("status"))
 
 
 def _parses(payload: str) -> bool:

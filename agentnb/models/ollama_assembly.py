@@ -25,14 +25,15 @@ class LineSplitter(EventSplitter):
     """Takes bytes as they arrive and gives the lines that are complete; empty ones say nothing."""
 
     def __init__(self) -> None:
-        self._rest = b""
+        self._rest = []
 
     def feed(self, data: bytes) -> list[Event]:
         """The lines that these bytes complete, in order."""
         if b"\n" not in data:
-            self._rest += data
+            self._rest.append(data)
             return []
-        *lines, self._rest = (self._rest + data).split(b"\n")
+        *lines, rest = self._with_rest(data).split(b"\n")
+        self._rest = [rest]
         return [("", line.decode("utf-8", "replace")) for line in lines if not line.isspace() and line]
 
     def close(self) -> list[Event]:
@@ -146,15 +147,19 @@ class OllamaReader(Reader):
         super().__init__(target, lambda tell: OllamaAssembly(tell, split_thoughts), "message", on_delta)
         self._events = LineSplitter()
 
-    def start(self, content_type: str) -> None:
-        """The content type decides how to read: lines, events (some servers in between make them), or one body."""
-        super().start(content_type)
-        self._streamed = self._streamed or "ndjson" in content_type or "jsonl" in content_type
-        if "event-stream" in content_type:
+    def _is_announced(self) -> bool:
+        return "event-stream" in self._type
+
+    def _settle(self, streamed: bool) -> None:
+        """Events (some servers in between make them), lines, or one body."""
+        if streamed:
             self._events = EventSplitter()
+        lines = "ndjson" in self._type or "jsonl" in self._type or (not self._type and self._on_delta is not None)
+        super()._settle(streamed or lines)
 
     def finish(self) -> Body:
         """The body. Lines that were not announced as such are read as lines."""
+        self._end_head()
         data = b"".join(self._parts)
         if not self._streamed and _are_lines(data):
             self._streamed = True
