@@ -182,7 +182,7 @@ class RunFile:
         if lines.end < self._seen[2]:
             os.ftruncate(file, lines.end)
         head = ["\n"] if lines.unended else [] if lines.end else [HEADER, "\n"]
-        content = "".join([*head, *(f"{line}\n" for line in new)]).encode()
+        content = "".join([*head, "\n".join(new), "\n"]).encode()
         _write(file, content)
         lines.wrote(content, len(new) + (not lines.number))
         self._seen = _stamp(file)

@@ -36,7 +36,9 @@ _MOST_VALUE = 20_000
 _DEEPEST_VALUE = 20
 
 
-_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False, check_circular=False)
+_encode = _json.encode
+"""Without the search for circles, a third of the time; a circle is a RecursionError all the same."""
 
 
 def spelled(value: Any) -> str:
@@ -102,10 +104,22 @@ def _expected(state: State, is_act: bool) -> tuple[Any, ...]:
     counters, results, ring = parent.counters, parent.results, parent.ring
     if is_act:
         added = state.added if _tells_results(state) else ()
-        counters, results = counters.with_result(state.results[-1], 0.0), state.results
+        counters, results = _counted(counters, state), state.results
         ring = state.ring if len(results) == len(state.calls) else ring
     same = (parent.warned, parent.asks, None, None, "")
     return (parent.goal, added, counters, parent.calls, results, parent.approvals, ring, *same)
+
+
+def _counted(before: Counters, state: State) -> Counters:
+    """The counters with the newest result: those of the State itself where they say what the others would."""
+    now, result = state.counters, state.results[-1]
+    same = now.usage is before.usage and (now.steps, now.known_cost, now.unpriced) == _kept_counts(before)
+    if same and result.used is None and result.ok and now.tool_calls == before.tool_calls + 1:
+        return now
+    return before.with_result(result, 0.0)
+
+
+_kept_counts = attrgetter("steps", "known_cost", "unpriced")
 
 
 def _expected_of_plan(state: State, parent: State, decision: Decision) -> tuple[Any, ...]:
@@ -281,13 +295,13 @@ class Fields:
     def __init__(self, kind: type, *names: str) -> None:
         defaults = {each.name: each.default for each in fields(kind)}
         self.names = names
-        self._defaults = tuple(defaults[name] for name in names)
+        self._named = tuple((name, defaults[name]) for name in names)
         self._get = attrgetter(*names)
 
     def __call__(self, value: Any) -> Json:
         """The fields of this value that say something."""
-        triples = zip(self.names, self._get(value), self._defaults, strict=True)
-        return {name: each for name, each, default in triples if each is not default and each != default}
+        told = zip(self._named, self._get(value))  # noqa: B905  # as many as there are names
+        return {name: each for (name, default), each in told if each is not default and each != default}
 
     def read(self, told: Mapping[str, Any]) -> Json:
         """Those that were told, to make one again."""
