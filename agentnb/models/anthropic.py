@@ -109,7 +109,9 @@ class AnthropicModel(HttpModel[Body]):
         return encode_tools(specs, self.strict)
 
     def _parameters(self, request: ModelRequest, streamed: bool) -> dict[str, Any]:
-        more = wire_parameters(request.parameters, request.schema if self._form else None, self.profile)
+        more = wire_parameters(
+            request.parameters, request.schema if self._form_of(request.schema) else None, self.profile
+        )
         return {"max_tokens": self.max_tokens, **more, **({"stream": True} if streamed else {})}
 
     def _is_long(self, request: ModelRequest) -> bool:

@@ -43,7 +43,7 @@ class ChatCompletionsModel(HttpModel[Answer]):
     opened = b"]"
     compatible = COMPATIBLE
     forms = ("json_schema", "json_object", "")
-    form_fields = ("response_format", "json_schema", "schema")
+    form_fields = ("response_format", "json_schema", "JSON schema")
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -63,8 +63,8 @@ class ChatCompletionsModel(HttpModel[Answer]):
 
     def _parameters(self, request: ModelRequest, streamed: bool) -> dict[str, Any]:
         found = {self._own_name(name): value for name, value in self.profile.own_words(request.parameters)}
-        if request.schema is not None and self._form:
-            found.setdefault("response_format", self._response_format(request.schema))
+        if request.schema is not None and (form := self._form_of(request.schema)):
+            found.setdefault("response_format", self._response_format(request.schema, form))
         if streamed:
             found["stream"] = True
             if self._stream_usage:
@@ -76,8 +76,8 @@ class ChatCompletionsModel(HttpModel[Answer]):
             return _TOKEN_LIMITS[1 - _TOKEN_LIMITS.index(name)]
         return name
 
-    def _response_format(self, schema: Mapping[str, Any]) -> dict[str, Any]:
-        if self._form == "json_object":
+    def _response_format(self, schema: Mapping[str, Any], form: str) -> dict[str, Any]:
+        if form == "json_object":
             return {"type": "json_object"}
         described: dict[str, Any] = {"name": "reply", "schema": schema}
         if self.strict is not None:

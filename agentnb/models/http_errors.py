@@ -86,9 +86,11 @@ class WireError(ModelError):
     failed_generation: str = ""
 
     def names(self, *words: str) -> bool:
-        """Whether the server refused the request and its complaint names one of these fields."""
+        """Whether the server refused the request and its complaint names one of these fields, as a word of its own."""
+        if self.kind != "bad_request":
+            return False
         said = f"{self.param} {self.message}"
-        return self.kind == "bad_request" and any(word in said for word in words)
+        return any(re.search(rf"(?<!\w){re.escape(word)}s?(?!\w)", said) for word in words)
 
     def does_not_know(self, *words: str) -> bool:
         """Whether the server says that it has no such field, not that its value is wrong."""

@@ -10,6 +10,7 @@ on the next try and remembered by the model object.
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -33,6 +34,8 @@ from agentnb.settings import Secret
 
 A = TypeVar("A")
 """What a dialect's reader makes of the bytes."""
+_OF_ONE_SCHEMA = re.compile(r"invalid (?:json )?schema|\.schema\b|provided json schema", re.I)
+"""The server takes schemas, but not this one."""
 LEARNED = "asked again: another call found out what the server does not take"
 
 
@@ -105,6 +108,8 @@ class HttpModel(ABC, Generic[A]):
         self.transport = Transport(endpoint, retry or Retry(), times, concurrency)
         self.origin = origin or f"{self.dialect}:{self.name} at {endpoint.base}"
         self._form = self.profile.schema_form
+        self._forms: tuple[tuple[Mapping[str, Any], str], ...] = ()
+        """Schemas that the server itself can't take, and how these are asked for."""
         self._tools: tuple[tuple[ToolSpec, ...], bytes] = ((), b"")
 
     def __repr__(self) -> str:
@@ -224,11 +229,21 @@ class HttpModel(ABC, Generic[A]):
         return kept[1]
 
     def _ask_for_simpler_form(self, error: WireError, request: ModelRequest) -> str | None:
-        if request.schema is None or not self._form or not error.names(*self.form_fields):
+        form = self._form_of(request.schema)
+        if request.schema is None or not form or not error.names(*self.form_fields):
             return None
-        self._form = self.forms[self.forms.index(self._form) + 1]
-        means = f"with {self._form}" if self._form else "without the schema"
-        return f"asked again {means}: the server does not take " + ("the schema" if self._form else "it")
+        form = self.forms[self.forms.index(form) + 1]
+        if _OF_ONE_SCHEMA.search(f"{error.param} {error.message}"):
+            others = tuple(each for each in self._forms if each[0] != request.schema)
+            self._forms = (*others, (request.schema, form))
+        else:
+            self._form = form
+        means = f"with {form}" if form else "without the schema"
+        return f"asked again {means}: the server does not take " + ("the schema" if form else "it")
+
+    def _form_of(self, schema: Mapping[str, Any] | None) -> str:
+        """How replies are asked to follow this schema: as it was found out for it, or for any."""
+        return next((form for known, form in self._forms if known == schema), self._form)
 
     # ── the reply ────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -40,7 +40,7 @@ class OllamaModel(HttpModel[Body]):
     home = "http://localhost:11434"
     compatible = Profile("ollama-native", dialect="ollama")
     invented = INVENTED
-    form_fields = ("format", "schema", "grammar")
+    form_fields = ("format", "grammar")
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -58,7 +58,7 @@ class OllamaModel(HttpModel[Body]):
 
     def _parameters(self, request: ModelRequest, streamed: bool) -> dict[str, Any]:
         """A stream is what this API does unless it is told not to."""
-        schema = request.schema if self._form else None
+        schema = request.schema if self._form_of(request.schema) else None
         return {"stream": streamed, **wire_parameters(request.parameters, schema, self.profile)}
 
     def _encode_tools(self, specs: Sequence[ToolSpec]) -> bytes:

@@ -28,6 +28,8 @@ from agentnb.models.responses_wire import Encoding, SentResponses, encode_tools
 from agentnb.models.usage import read_usage
 from agentnb.text import clean
 
+_INCLUDES = ("'include'", "encrypted", "Encrypted", "encrypted_content")
+
 
 class ResponsesModel(HttpModel[Body]):
     """One model of one server; `base_url` has the version path, such as "https://api.openai.com/v1"."""
@@ -36,7 +38,7 @@ class ResponsesModel(HttpModel[Body]):
     path = "/responses"
     compatible = Profile("responses-compatible", dialect="responses")
     forms = ("json_schema", "json_object", "")
-    form_fields = ("text.format", "json_schema", "schema")
+    form_fields = ("text.format", "response_format", "json_schema", "JSON schema")
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -63,9 +65,10 @@ class ResponsesModel(HttpModel[Body]):
         return {**added, **more, **({"stream": True} if streamed else {})}
 
     def _text_format(self, schema: Mapping[str, Any] | None) -> dict[str, Any] | None:
-        if schema is None or not self._form:
+        form = self._form_of(schema)
+        if schema is None or not form:
             return None
-        if self._form == "json_object":
+        if form == "json_object":
             return {"type": "json_object"}
         described = {"type": "json_schema", "name": "reply", "schema": schema}
         return described if self.strict is None else {**described, "strict": self.strict}
@@ -119,4 +122,4 @@ class ResponsesModel(HttpModel[Body]):
 
 def _names_include(error: WireError) -> bool:
     """Whether the server complains of the `include`; the word alone may stand in any message."""
-    return error.kind == "bad_request" and (error.param.startswith("include") or error.names("'include'", "ncrypted"))
+    return error.kind == "bad_request" and (error.param.startswith("include") or error.names(*_INCLUDES))

@@ -170,7 +170,9 @@ def test_a_complaint_whose_place_is_no_list():
 
 
 ATOMS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
-NAMES = st.sampled_from(["error", "message", "detail", "details", "code", "type", "param", "status", "loc", "msg", "reason", "retryDelay"])
+NAMES = st.sampled_from(
+    ["error", "message", "detail", "details", "code", "type", "param", "status", "loc", "msg", "reason", "retryDelay"]
+)
 VALUES = st.recursive(ATOMS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=4))
 DATES = st.text("0123456789 ,:+-MonJanGT", max_size=40)
 
@@ -185,6 +187,23 @@ def test_no_error_answer_breaks_its_reading(value, text):
 
     assert str(status_error("POST x", 429, headers, json.dumps(value).encode()))
     assert str(body_error("POST x", value))
+
+
+@pytest.mark.parametrize(
+    ("said", "names"),
+    [
+        ("invalid format: schema", True),
+        ("'format' is not supported", True),
+        ("text.format: unknown", True),
+        ("see the docs for more information", False),
+        ("formatting is wrong", False),
+        ("response_format is not supported", False),
+    ],
+)
+def test_a_complaint_names_whole_fields(said, names):
+    """A word inside another word is no field."""
+    error = status_error("POST x", 400, {}, json.dumps({"error": {"message": said}}).encode())
+    assert error.names("format") is names
 
 
 @pytest.mark.parametrize(

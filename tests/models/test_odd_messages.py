@@ -10,6 +10,11 @@ from fakes import add, collect, runtime_for
 from http_fakes import model_at, request
 
 from agentnb.core.messages import Message
+from agentnb.errors import ModelError
+from agentnb.models.anthropic import AnthropicModel
+from agentnb.models.chat_completions import ChatCompletionsModel
+from agentnb.models.ollama import OllamaModel
+from agentnb.models.responses import ResponsesModel
 from agentnb.models.server import Raw, ScriptedServer
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "add", "arguments": '{"a":1,"b":2}'}}
@@ -64,3 +69,58 @@ def test_parts_go_back_when_they_are_parts():
         raw = {"role": "assistant", "content": content}
         sent = model.sent(request(Message("assistant", "a", raw=raw, origin=model.origin))).json()["messages"]
         assert sent == [raw if back else {"role": "assistant", "content": "a"}]
+
+
+SCHEMA = {"type": "object", "properties": {"a": {"type": "integer", "minimum": 0}}}
+PLAIN = {"type": "object"}
+
+
+def refused(text: str, **more: str) -> Raw:
+    """A request that is not taken."""
+    return Raw({"error": {"message": text, "type": "invalid_request_error", **more}}, 400)
+
+
+@pytest.mark.parametrize("kind", [ChatCompletionsModel, ResponsesModel, OllamaModel, AnthropicModel])
+@pytest.mark.parametrize(
+    "text",
+    ["Invalid schema for function 'add': 'additionalProperties' is required", "bad option; read the information there"],
+)
+def test_a_complaint_about_something_else_leaves_the_form(kind, text):
+    """It is told at once, and the next request asks for the same form."""
+    with ScriptedServer([refused(text)] * 2) as server:
+        model = kind("m", server.url)
+        for _ in range(2):
+            with pytest.raises(ModelError, match=text[:10]):
+                asyncio.run(model.reply(request(schema=SCHEMA)))
+
+    assert len(server.requests) == 2
+    assert all(b"minimum" in received.body for received in server.requests)
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "text"),
+    [
+        (
+            ChatCompletionsModel,
+            "response_format",
+            "Invalid schema for response_format 'reply': 'minimum' is not permitted",
+        ),
+        (
+            ResponsesModel,
+            "text.format.schema",
+            "Invalid schema for response_format 'reply': 'minimum' is not permitted",
+        ),
+        (AnthropicModel, "", "output_config.format.schema: For 'integer' type, property 'minimum' is not supported"),
+        (OllamaModel, "", "invalid JSON schema in format"),
+    ],
+)
+def test_a_schema_that_the_server_can_not_take(kind, field, text):
+    """It alone is asked for in a simpler form from then on; other schemas keep the best one."""
+    with ScriptedServer([refused(text, param=field), *["{}"] * 3]) as server:
+        model = kind("m", server.url)
+        for schema in (SCHEMA, dict(SCHEMA), PLAIN):
+            asyncio.run(model.reply(request(schema=schema)))
+
+    bodies = [received.body for received in server.requests]
+    assert [b"minimum" in body for body in bodies] == [True, False, False, False]
+    assert b'"type":"object"' in bodies[3].replace(b" ", b"")
