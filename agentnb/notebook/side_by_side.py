@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from agentnb.agent import Agent
 from agentnb.core.state import State
 from agentnb.errors import AgentInterrupted, AgentnbError, UsageError
-from agentnb.notebook.bounds import escaped, shown
+from agentnb.notebook.bounds import RECORD_BYTES, escaped, shown
 from agentnb.notebook.follow import CellWork
 from agentnb.notebook.live import Progress, publish
 from agentnb.notebook.render import Block, run_blocks
@@ -23,6 +23,7 @@ from agentnb.notebook.render_html import block, details, lead, quiet, table
 from agentnb.notebook.render_text import table as text_table
 from agentnb.notebook.words import UNKNOWN, brief, count, counted, stop_words
 from agentnb.records.diff import diff
+from agentnb.records.notebook_runs import run_record
 
 if TYPE_CHECKING:
     from agentnb.notebook.magics import AgentMagics
@@ -101,8 +102,10 @@ class SideBySide(CellWork):
         """
         self.magics.previous, self.magics.last = self.variants[-2].state, self.variants[-1].state
         if self.depth != "none":
-            total = self.magics.preferences.output_bytes if self.depth == "steps" else 0
-            publish(table_block(self.variants, self.out or "runs", total))
+            total = self.magics.preferences.output_bytes
+            record = min(RECORD_BYTES, total // 4)
+            made = table_block(self.variants, self.out or "runs", total - record if self.depth == "steps" else 0)
+            publish(replace(made, metadata={"agentnb": {"runs": records(self.variants, record)}}))
         failed = [each for each in self.variants if each.problem]
         if failed:
             what = f"{len(failed)} of {len(self.variants)} could not run; {failed[0].label}: {failed[0].problem}"
@@ -144,6 +147,11 @@ def table_block(variants: Sequence[Variant], name: str, total: int) -> Block:
     where = f"Each run is in {name}, by its name: {name}[{variants[0].label!r}]."
     made = f"<div>{lead(title)}</div>{html}{''.join(inner)}{quiet(where)}"
     return Block(block(made), "\n\n".join([f"{title}\n{text}", *outer, shown(where)]))
+
+
+def records(variants: Sequence[Variant], room: int) -> list[dict[str, Any]]:
+    """The runs themselves, at most about `room` bytes together, so that `load` finds them in the saved notebook."""
+    return [run_record(each.state, room // len(variants)) for each in variants if each.begun]
 
 
 def _row(each: Variant, first: Variant) -> list[str]:

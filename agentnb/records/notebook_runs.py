@@ -1,7 +1,7 @@
 """Runs inside a saved notebook: the output of a cell carries the run that it shows, and gives it back.
 
     run_record(state, room)   ──▶ lines for the output's metadata, at most about `room` bytes
-    runs_in_notebook(path)    ──▶ one State per cell that holds a run
+    runs_in_notebook(path)    ──▶ one State per run: most cells hold one, a cell of several agents each of theirs
 
 The lines are those of a run file, each State after its parent, without ids and times. Where the room does not do, what
 was sent is left out first, then long texts are cut, at last the oldest steps go; what was left out says so, and a run
@@ -162,7 +162,9 @@ def _stands_for(state: State) -> State:
 
 
 def runs_in_notebook(path: Path) -> tuple[State, ...]:
-    """The runs that the outputs of a notebook hold, one State per cell, in the order of the cells.
+    """The runs that the outputs of a notebook hold, one State each, in the order of the cells and of their outputs.
+
+    A run that a later output of its cell goes on from is in that one.
 
     Raises:
         UsageError: There is no such file, or it is no notebook.
@@ -171,10 +173,21 @@ def runs_in_notebook(path: Path) -> tuple[State, ...]:
     cells = _cells(path)
     found = []
     for number, cell in enumerate(cells, 1):
-        records = [*_records(cell)]
-        if records:
-            found.append(_state_of(records[-1], f"{path}, cell {number}"))
+        found += [_state_of(record, f"{path}, cell {number}") for record in _ends([*_records(cell)])]
     return tuple(found)
+
+
+def _ends(records: Sequence[Any]) -> list[Any]:
+    """The records that no later one goes on from."""
+    told = [[*_lines(record)] for record in records]
+    later = [told[number + 1 :] for number in range(len(told))]
+    goes_on = [any(each[: len(lines)] == lines for each in more) for lines, more in zip(told, later, strict=True)]
+    return [record for record, further in zip(records, goes_on, strict=True) if not further]
+
+
+def _lines(record: Any) -> Sequence[Any]:
+    lines = record.get("lines") if isinstance(record, dict) else None
+    return lines if isinstance(lines, list) and lines else (record,)
 
 
 def _cells(path: Path) -> list[Any]:
@@ -199,8 +212,9 @@ def _records(cell: Any) -> Iterator[Any]:
     for output in outputs if isinstance(outputs, list) else ():
         metadata = output.get("metadata") if isinstance(output, dict) else None
         ours = metadata.get("agentnb") if isinstance(metadata, dict) else None
-        if isinstance(ours, dict) and "run" in ours:
-            yield ours["run"]
+        if isinstance(ours, dict):
+            several = ours.get("runs")
+            yield from [ours["run"]] if "run" in ours else several if isinstance(several, list) else ()
 
 
 def _state_of(record: Any, where: str) -> State:

@@ -63,7 +63,7 @@ def save(run_or_runs: State | Iterable[State], path: str | os.PathLike[str]) -> 
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """The State that was saved last, with all it grew from; of a notebook a tuple, one State per cell that holds a run.
+    """The State that was saved last, with all it grew from; of a notebook a tuple of the runs in its cells.
 
     A call that was running when the process died is answered "cancelled, may have taken effect", so that going on does
     not run it again. Tools are not needed to load; where an agent goes on without some that the run has used, the log

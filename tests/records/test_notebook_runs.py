@@ -16,6 +16,7 @@ from agentnb.core.planner import Decision
 from agentnb.errors import RecordingError, UsageError
 from agentnb.notebook.bounds import RECORD_BYTES, RUN_BYTES, Budget
 from agentnb.notebook.render import final_block, step_block
+from agentnb.notebook.side_by_side import Variant, records
 from agentnb.records.notebook_runs import run_record
 from agentnb.records.runnable import LEFT_OUT, check_runnable
 from agentnb.text import hide
@@ -47,6 +48,14 @@ def notebook_of(folder, *runs, room=RUN_BYTES):
     return path
 
 
+def one_cell(folder, *outputs):
+    """A notebook with one cell; each output says this under "agentnb"."""
+    made = [{"output_type": "display_data", "data": {}, "metadata": {"agentnb": ours}} for ours in outputs]
+    path = folder / "lesson.ipynb"
+    path.write_text(json.dumps({"cells": [{"cell_type": "code", "outputs": made}], "nbformat": 4}), "utf-8")
+    return path
+
+
 def file_bytes(record):
     """What a record takes in a saved notebook."""
     return len(json.dumps(record, indent=1, ensure_ascii=False, sort_keys=True).encode())
@@ -63,6 +72,37 @@ def test_each_cell_gives_its_run_back(tmp_path):
     assert [step.seconds for step in first.steps] == [step.seconds for step in runs[0].steps]
     assert first.tool_results[0].value == "31.0"
     check_runnable(first, ())
+
+
+def test_a_cell_of_several_agents_gives_each_of_their_runs(tmp_path):
+    """What stood beside each other comes back in the same order; an agent whose turn never came has no run."""
+    runs = [long_run(2), State.start("go").stopped(StopReason.CANCELLED), State.start("go")]
+    variants = [Variant(str(n), Agent(), run, "m", begun=n < 2) for n, run in enumerate(runs)]
+
+    assert load(one_cell(tmp_path, {"runs": records(variants, RUN_BYTES)})) == tuple(runs[:2])
+    assert file_bytes(records(variants, 4_000)) <= 5_000
+
+
+def test_a_cell_of_several_runs_gives_those_that_none_goes_on_from(tmp_path):
+    """A panel writes each run it made; one that was gone on with is in the later one."""
+    first = long_run(1).say("and then?")
+    more, other = first.say("more"), State.start("another goal")
+    outputs = [{"run": run_record(run, RUN_BYTES)} for run in (first, other, more)]
+
+    assert load(one_cell(tmp_path, *outputs)) == (other, more)
+
+
+@pytest.mark.parametrize("ours", [{"runs": 5}, {"runs": []}, {"runs": None}])
+def test_what_is_no_list_of_runs_is_left_aside(tmp_path, ours):
+    """Outputs of others, and empty ones."""
+    assert load(one_cell(tmp_path, ours)) == ()
+
+
+@pytest.mark.parametrize("run", [5, None, {"format": "agentnb run", "version": 1, "lines": 5}])
+def test_a_damaged_record_is_named(tmp_path, run):
+    """Also beside a whole one."""
+    with pytest.raises(RecordingError, match=r"cell 1: the run in its output can't be read"):
+        load(one_cell(tmp_path, {"runs": [run_record(long_run(1), RUN_BYTES), run]}))
 
 
 def test_a_run_from_a_notebook_goes_on_and_into_a_file(tmp_path):
