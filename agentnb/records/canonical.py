@@ -78,7 +78,7 @@ class Conversations:
         self.messages: dict[str, tuple[str, dict[str, Any]]] = {}
         self._told: OrderedDict[tuple[int, int], _Told] = OrderedDict()
 
-    def name(self, request: ModelRequest) -> str:
+    def id_of(self, request: ModelRequest) -> str:
         """The id of the request's last message."""
         told = self._known(request)
         position = len(request.preamble) + request.end

@@ -37,7 +37,13 @@ from agentnb.records.replies import Pieces, Stream, play_pieces, reply_from_json
 AGAIN = "asked once more than was recorded, and no model is set up: the recorded reply again"
 MODES = ("auto", "replay", "record", "off")
 _mine: ContextVar[tuple[Recording, ...]] = ContextVar("agentnb_recordings", default=())
-"""The blocks that this piece of work stands in."""
+"""The blocks that this thread or task stands in.
+
+A recording is a block (`with recording(...)`, `_is_block`), which answers the work inside it and work that stands in no
+block; or it is `_kept_open` by `use_recording`, and answers all work. `_is_of_others` tells them apart.
+"""
+_kept_open: list[Recording] = []
+"""What `use_recording` opened: one, or none."""
 
 
 class Recording:
@@ -186,8 +192,8 @@ class Recording:
         if on_delta is None:
             return await onward(request), None
         pieces = Pieces(on_delta)
-        standing = list(doors)
-        inner = standing[standing.index(self) + 1 :] if self in standing else []
+        open_doors = list(doors)
+        inner = open_doors[open_doors.index(self) + 1 :] if self in open_doors else []
         return await ask(model, request, pieces, inner), pieces.kept
 
     def _keep(self, entry: Entry) -> None:
@@ -226,7 +232,6 @@ class Recording:
 
 
 _RECORD_FIRST = 'Run once with mode="auto" and a model, which records it.'
-_standing: list[Recording] = []
 
 
 def recording(path: str | os.PathLike[str], mode: str = "auto") -> Recording:
@@ -247,15 +252,15 @@ def use_recording(path: str | os.PathLike[str], mode: str = "auto") -> Recording
     """Open a recording until `stop_recording()`, for a notebook; it takes the place of the one opened before."""
     made = Recording(path, mode).open()
     stop_recording()
-    _standing.append(made)
+    _kept_open.append(made)
     return made
 
 
 def stop_recording() -> Recording | None:
     """Close what `use_recording` opened and return it; None when nothing is open."""
-    if not _standing:
+    if not _kept_open:
         return None
-    closed = _standing.pop()
+    closed = _kept_open.pop()
     closed.close()
     return closed
 

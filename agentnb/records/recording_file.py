@@ -115,7 +115,7 @@ class RecordingFile:
     def asked(self, request: ModelRequest) -> Asked:
         """The request by ids; its content is kept under them."""
         return Asked(
-            self.conversations.name(request),
+            self.conversations.id_of(request),
             tuple(self._value("tool", spec.wire["function"]) for spec in request.specs),
             None if request.schema is None else self._value("schema", request.schema),
             encode(canonical_parameters(request.parameters)),
