@@ -8,7 +8,8 @@ from typing import Any
 
 from agentnb.records.canonical import START, Conversations
 from agentnb.records.excerpts import apart, excerpt
-from agentnb.records.recording_file import Asked, Entry, RecordingFile
+from agentnb.records.recording_entry import Asked, Entry
+from agentnb.records.recording_file import RecordingFile
 
 _ROLES = {"system": "system prompt", "user": "user text", "assistant": "assistant text", "tool": "tool result"}
 

@@ -31,7 +31,8 @@ from agentnb.core.model import Model, ModelReply, ModelRequest, Next, OnDelta, a
 from agentnb.errors import AgentnbError, RecordingError, SettingsError, UsageError
 from agentnb.records.canonical import tidy
 from agentnb.records.misses import changed_tools, first_difference, nearest
-from agentnb.records.recording_file import Asked, Entry, RecordingFile
+from agentnb.records.recording_entry import Asked, Entry
+from agentnb.records.recording_file import RecordingFile
 from agentnb.records.replies import Pieces, Stream, play_pieces, reply_from_json, reply_to_json, same_reply
 
 AGAIN = "asked once more than was recorded, and no model is set up: the recorded reply again"

@@ -19,7 +19,7 @@ import json
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from io import FileIO
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,45 +28,12 @@ from agentnb.core.model import ModelRequest
 from agentnb.errors import RecordingError
 from agentnb.records.canonical import START, Conversations, canonical_parameters, digest, encode, tidy
 from agentnb.records.file_lock import appending, lock, put_in_place
-from agentnb.records.replies import Stream, reply_from_json
+from agentnb.records.recording_entry import Asked, Entry, entry_to_json
+from agentnb.records.replies import reply_from_json
 from agentnb.text import mask, shorten
 
 FORMAT = "agentnb recording"
 VERSION = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What was asked, by ids: equal when the content of two requests is equal."""
-
-    history: str
-    """The id of the last message."""
-    tools: tuple[str, ...] = ()
-    schema: str | None = None
-    parameters: str = "{}"
-    """As JSON text."""
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One recorded model call."""
-
-    asked: Asked
-    model: str
-    """The name of the model that answered; "" when it has none."""
-    ask: int
-    """How often this request had been asked in its session, this time included."""
-    reply: dict[str, Any]
-    stream: Stream = None
-    versions: dict[str, str] = field(default_factory=dict)
-    """Tool name to the version that stood behind it: `2·3fa9c1d0` (how often defined, hash)."""
-    line: int = field(default=0, compare=False)
-    """Where in the file."""
-
-    @property
-    def slot(self) -> tuple[Asked, str, int]:
-        """A recording holds one entry of each."""
-        return self.asked, self.model, self.ask
 
 
 class _Seen(NamedTuple):
@@ -205,7 +172,7 @@ class RecordingFile:
                 written.add(name)
                 kind, content = self.values[name]
                 yield encode({"id": name, kind: content})
-        yield encode(_entry_to_json(entry))
+        yield encode(entry_to_json(entry))
 
     def _new_messages(self, name: str, written: set[str], before: Set[str]) -> list[str]:
         names = []
@@ -320,20 +287,6 @@ class RecordingFile:
         reply_from_json(value["reply"], None)
         about = (value.get("model", ""), value["ask"], value["reply"], value.get("stream"))
         return Entry(asked, *about, {**value.get("tool_versions", {})})
-
-
-def _entry_to_json(entry: Entry) -> dict[str, Any]:
-    asked = entry.asked
-    request: dict[str, Any] = {"messages": asked.history}
-    if asked.tools:
-        request["tools"] = list(asked.tools)
-    if asked.schema:
-        request["schema"] = asked.schema
-    if asked.parameters != "{}":
-        request["parameters"] = json.loads(asked.parameters)
-    line = {"ask": entry.ask, "model": entry.model, "request": request, "reply": entry.reply}
-    more = {"stream": entry.stream, "tool_versions": entry.versions or None}
-    return {**line, **{name: value for name, value in more.items() if value is not None}}
 
 
 def _place(file: FileIO) -> tuple[int, int]:
