@@ -102,7 +102,7 @@ class ModelError(AgentnbError):
         status: The HTTP status, or None.
         retryable: Whether the same request may succeed later.
         retry_after: Seconds that the server asked to wait, or None.
-        partial: Text received before the failure.
+        partial: Text received before the failure, as the model wrote it: no key is hidden in it.
         request: The request that failed, as far as it is known.
         notes: The retries that were made, in words.
     """

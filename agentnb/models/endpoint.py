@@ -50,7 +50,7 @@ class Endpoint:
             base = base.removesuffix(pasted).rstrip("/")
         self._bare_url = _parsed(base + path)
         self._query = tuple(_guarded_parameter(each) for each in query.split("&") if each)
-        self._url: httpx.URL | None = None
+        self._origin = self._bare_url.copy_with(path="/", query=None, fragment=None)
         self._curl: str | None = None
         self.base = mask(base)
         self.target = f"POST {mask(base + path)}"
@@ -67,10 +67,14 @@ class Endpoint:
     @property
     def url(self) -> httpx.URL:
         """The whole address, with its query and what is secret in it."""
-        if self._url is None:
-            query = "&".join(map(_revealed, self._query))
-            self._url = httpx.URL(f"{self._bare_url}?{query}") if query else self._bare_url
-        return self._url
+        if not self._query:
+            return self._bare_url
+        return httpx.URL(f"{self._bare_url}?{'&'.join(map(_revealed, self._query))}")
+
+    @property
+    def origin(self) -> httpx.URL:
+        """Scheme, host and port alone: what a connection is for."""
+        return self._origin
 
     @property
     def curl(self) -> str:
@@ -79,9 +83,6 @@ class Endpoint:
             self._curl = curl_command(str(self._bare_url), self._query, self.headers)
         return self._curl
 
-    def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "_url": None}
-
     def request(self, body: bytes, timeout: Mapping[str, float]) -> httpx.Request:
         """The request that sends this body."""
         own = [(name.encode(), _revealed(value).encode()) for name, value in self.headers.items()]
@@ -89,7 +90,7 @@ class Endpoint:
         return httpx.Request(
             "POST",
             self.url,
-            headers=[(b"host", self.url.netloc), *_FIXED, *own, length],
+            headers=[(b"host", self._bare_url.netloc), *_FIXED, *own, length],
             stream=httpx.ByteStream(body),
             extensions={"timeout": timeout},
         )

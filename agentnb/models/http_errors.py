@@ -185,7 +185,9 @@ def _kind(status: int, fault: Fault) -> str:
         return "rate_limit"
     if status >= 500 or status in (408, 409, 425):
         return "server"
-    return "not_found" if status in (404, 405) or 300 <= status < 400 else "bad_request"
+    if status < 300:
+        return "reply"
+    return "not_found" if status in (404, 405) or status < 400 else "bad_request"
 
 
 def _retryable(status: int, kind: str, headers: Mapping[str, str]) -> bool:

@@ -23,7 +23,7 @@ import httpx
 
 from agentnb.core.model import Delta, OnDelta
 from agentnb.errors import ModelError
-from agentnb.models.clients import Client, clients
+from agentnb.models.clients import Client, clients, make_client
 from agentnb.models.endpoint import Endpoint
 from agentnb.models.gate import Gate
 from agentnb.models.http_errors import status_error
@@ -35,6 +35,7 @@ T = TypeVar("T")
 Read = TypeVar("Read", covariant=True)
 _ERROR_BYTES = 65_536
 _BUSY = (503, 529)
+_EMPTY = (204, 205)
 _WORTH_A_NOTE_SECONDS = 0.5
 _DRAIN_SECONDS = 0.25
 
@@ -117,6 +118,7 @@ class Transport:
             ModelError: No try brought a reply; `partial` and `notes` tell what there was.
         """
         tries, tell, told, began, ticket = 0, on_delta or _nobody, False, None, None
+        failed, partial, stale, renewed = None, "", False, False
         while True:
             reader, tries, gate = new_reader(), tries + 1, self._gate()
             if gate is None:
@@ -125,17 +127,23 @@ class Transport:
                 ticket = gate.ticket() if ticket is None else ticket
                 started = await self._enter(gate, ticket, way, None if told else tell)
             began = started if began is None else began
+            if failed is not None and started - began > self.retry.total_seconds:  # the gate took its time
+                if gate is not None:
+                    gate.leave()
+                raise self._final(failed, partial, way, tries - 1)
             try:
-                return await self._try(body, reader, on_delta is not None, gate)
+                return await self._try(body, reader, on_delta is not None, gate, stale)
             except ModelError as error:
                 failed = error
             finally:
                 if gate is not None:
                     gate.leave()
-            wait = self.retry.wait(failed, tries, self.clock() - began, self.chance())
+            partial, stale = reader.partial, isinstance(failed, _StaleError) and not renewed
+            renewed, tries = renewed or stale, tries - stale
+            wait = 0.0 if stale else self.retry.wait(failed, tries, self.clock() - began, self.chance())
             told = self._slow_down(failed, tries, wait, started)
             if wait is None:
-                raise self._final(failed, reader.partial, way, tries)
+                raise self._final(failed, partial, way, tries)
             way.notes.append(note(failed, wait))
             announce(tell, way.notes[-1], reader.shown)
             if not told:  # else the gate has the wait of all
@@ -197,9 +205,9 @@ class Transport:
 
     # ── one try ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def _try(self, body: bytes, reader: Reader[T], streamed: bool, gate: Gate | None) -> T:
-        own, origin = clients(), self.endpoint.url
-        client = await own.take(origin)
+    async def _try(self, body: bytes, reader: Reader[T], streamed: bool, gate: Gate | None, fresh: bool) -> T:
+        own, origin = clients(), self.endpoint.origin
+        client = make_client(origin) if fresh else await own.take(origin)
         try:
             async with asyncio.timeout(self.timeouts.total) as limit:
                 response = await self._send(client, body, streamed)
@@ -219,17 +227,17 @@ class Transport:
         return result
 
     async def _send(self, client: Client, body: bytes, streamed: bool) -> httpx.Response:
-        request = self.endpoint.request(body, self.timeouts.phases(streamed))
-        try:
-            return await client.transport.handle_async_request(request)
+        phases = self.timeouts.phases(streamed)
+        try:  # the request has no name here, as its address may hold a key that a traceback with locals would show
+            return await client.transport.handle_async_request(self.endpoint.request(body, phases))
         except httpx.TransportError as error:
             stale = client.used and isinstance(error, httpx.RemoteProtocolError | httpx.NetworkError)
-            raise self._failure(error, at_once=stale) from None
+            raise self._failure(error, _StaleError if stale else ModelError) from None
 
     async def _receive(self, response: httpx.Response, reader: Reader[Any]) -> None:
         pieces = _pieces(response)
         try:
-            if response.status_code >= 300:
+            if response.status_code >= 300 or response.status_code in _EMPTY:
                 raise await self._refused(response, pieces)
             reader.start(response.headers.get("content-type", ""))
             async for piece in pieces:
@@ -251,9 +259,10 @@ class Transport:
                 if len(body) > _ERROR_BYTES:
                     break
         status = response.status_code
-        return status_error(self.endpoint.target, status, response.headers, body, self.endpoint.advice(status))
+        remedy = self.endpoint.advice(status) or _where_to(response)
+        return status_error(self.endpoint.target, status, response.headers, body, remedy)
 
-    def _failure(self, error: httpx.HTTPError, at_once: bool = False) -> ModelError:
+    def _failure(self, error: httpx.HTTPError, kind: type[ModelError] = ModelError) -> ModelError:
         """A ModelError for what httpx raised; its text may hold a header, so it is used only where it can't."""
         if isinstance(error, httpx.TimeoutException):
             return self._lost(_TIMED_OUT.get(type(error), "timed out"))
@@ -264,15 +273,16 @@ class Transport:
             failure = self._lost(f"found no trusted certificate: {said}", retryable=False)
             failure.remedy = "Behind a company proxy, name its certificate file in SSL_CERT_FILE."
             return failure
+        if isinstance(error, httpx.DecodingError):
+            return self._lost(f"answered with damaged data: {said or type(error).__name__}")
         what = "could not connect" if isinstance(error, httpx.ConnectError) else "lost the connection"
-        return self._lost(f"{what}: {said or type(error).__name__}", at_once=at_once)
+        return self._lost(f"{what}: {said or type(error).__name__}", kind=kind)
 
-    def _lost(self, what: str, *, retryable: bool = True, at_once: bool = False) -> ModelError:
-        return ModelError(
+    def _lost(self, what: str, *, retryable: bool = True, kind: type[ModelError] = ModelError) -> ModelError:
+        return kind(
             f"{self.endpoint.target} {mask(what)}",
             kind="connection",
             retryable=retryable,
-            retry_after=0.0 if at_once else None,
             remedy=self.endpoint.advice(None),
         )
 
@@ -282,6 +292,16 @@ _TIMED_OUT: dict[type[httpx.HTTPError], str] = {
     httpx.ReadTimeout: "timed out: no answer came",
     httpx.WriteTimeout: "timed out while sending",
 }
+
+
+class _StaleError(ModelError):
+    """A kept connection broke before an answer came: most likely it had been closed, so one more try does not count."""
+
+
+def _where_to(response: httpx.Response) -> str:
+    """Where a redirection leads; a key is never sent after it."""
+    place = response.headers.get("location", "").partition("?")[0]
+    return f"It leads to {mask(plain(shorten(place, 200)))}: is that the right base URL?" if place else ""
 
 
 def _nobody(delta: Delta) -> None:

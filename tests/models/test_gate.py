@@ -20,7 +20,7 @@ from agentnb.models.chat_completions import ChatCompletionsModel
 from agentnb.models.clients import clients
 from agentnb.models.endpoint import Endpoint
 from agentnb.models.gate import Gate
-from agentnb.models.retry import Way
+from agentnb.models.retry import Retry, Way
 from agentnb.models.server import Raw, ScriptedServer
 from agentnb.models.transport import Transport
 
@@ -220,7 +220,7 @@ class Simulated(Transport):
 
     __slots__ = ("server",)
 
-    async def _try(self, body: bytes, reader: Any, streamed: bool, gate: Gate | None) -> Any:
+    async def _try(self, body: bytes, reader: Any, streamed: bool, gate: Gate | None, fresh: bool) -> Any:
         found = await self.server.answer()
         if gate is not None:
             gate.passed()
@@ -430,3 +430,26 @@ def test_notes_are_told_once():
         reply = ask(model_at(server), deltas=deltas)
 
     assert len([delta for delta in deltas if delta.kind == "note"]) == len(reply.notes) == 1
+
+
+def test_a_retry_that_the_gate_holds_too_long():
+    """No try begins after the total time, also where the wait was not its own but that of all."""
+
+    class Busy(Waits):
+        async def __call__(self, seconds: float) -> None:
+            """Meanwhile another call is told to wait longer."""
+            if not self.seconds:
+                (gate,) = clients().gates.values()
+                gate.pause(6.0, self.clock.now)
+            await super().__call__(seconds)
+
+    async def run(model: ChatCompletionsModel) -> int:
+        with pytest.raises(ModelError, match="slow down") as error:
+            await model.reply(request())
+        assert (error.value.kind, len(error.value.notes)) == ("rate_limit", 1)
+        (gate,) = clients().gates.values()
+        return gate.in_flight
+
+    with ScriptedServer([TOO_MANY, "too late"]) as server:
+        assert asyncio.run(run(model_at(server, Busy(), retry=Retry(total_seconds=5)))) == 0
+    assert len(server.requests) == 1

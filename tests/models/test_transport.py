@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 from dataclasses import replace
 from email.utils import formatdate
 from functools import partial
@@ -339,6 +340,44 @@ def test_answers_that_are_no_json(answer, words):
             assert len(text) < 600
 
 
+@pytest.mark.parametrize("answer", [Raw("{}", 400), Raw(cut=True), Raw("hello"), Raw("", 204)])
+def test_the_query_is_in_no_local_of_a_traceback(answer):
+    """Debuggers and error trackers show the locals of every frame; none of ours holds the whole address."""
+    key = "query-secret-0123"
+    with ScriptedServer([answer]) as server, pytest.raises(ModelError) as error:
+        ask(model_at(f"{server.url}?key={key}", retry=Retry(attempts=1)))
+
+    frames = traceback.TracebackException.from_exception(error.value, capture_locals=True)
+    shown = [f"{frame.locals}" for frame in frames.stack if "agentnb/models" in frame.filename]
+    assert len(shown) > 3
+    assert not any(key in text for text in (*shown, repr(error.value.request)))
+
+
+def test_an_endpoint_holds_no_whole_address():
+    """Its fields show where it leads, not what is secret in it."""
+    endpoint = Endpoint("http://127.0.0.1:9/v1?key=query-secret-0123", "/chat/completions")
+    assert endpoint.url.query == b"key=query-secret-0123"
+    assert "query-secret" not in repr(vars(endpoint))
+    assert str(endpoint.origin) == "http://127.0.0.1:9/"
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (Raw("", 204), "answered 204"),
+        (Raw("", 301, {"location": "https://example.org/v1?key=query-secret-1"}), "https://example.org/v1"),
+        (Raw("", 307, {"location": "/v2/chat/completions"}), "/v2/chat/completions"),
+        (Raw("no gzip", 200, {"content-encoding": "gzip"}), "answered with damaged data"),
+    ],
+)
+def test_what_is_said_fits_the_answer(answer, words):
+    """The status that came, where a redirection leads, and no lost connection where the data were damaged."""
+    with ScriptedServer([answer]) as server:
+        text = str(error_of(server, retry=Retry(attempts=1)))
+    assert words in text
+    assert "query-secret" not in text
+
+
 def test_the_query_of_an_address_is_not_shown():
     """It may hold a key."""
     with ScriptedServer([Raw("{}", 400)]) as server, pytest.raises(ModelError) as error:
@@ -430,19 +469,34 @@ def test_a_connection_that_was_closed_meanwhile():
         assert asyncio.run(run()) == ["one", "two"]
 
 
-def test_a_kept_connection_that_dies_under_the_request():
-    """It is tried again at once on another, and the step says so."""
+@pytest.mark.parametrize("attempts", [1, 3])
+def test_a_kept_connection_that_dies_under_the_request(attempts):
+    """It is asked again at once on a new one, which does not count as a try, and the step says so."""
     waits = Waits()
-    with ScriptedServer(["one", Raw(cut=True), "two"]) as server:
-        model = model_at(server, waits)
+    with ScriptedServer(["one", "one", Raw(cut=True), "two", "two"]) as server:
+        model = model_at(server, waits, retry=Retry(attempts=attempts))
 
         async def run() -> ModelReply:
-            await model.reply(request())
+            await asyncio.gather(model.reply(request()), model.reply(request()))
             return await model.reply(request())
 
         reply = asyncio.run(run())
-    assert (reply.text, waits.seconds, server.connections) == ("two", [0.0], 2)
+    assert (reply.text, waits.seconds, server.connections) == ("two", [0.0], 3)
     assert reply.notes[0].startswith("waiting 0 s: connection failed")
+
+
+def test_a_server_that_closes_every_connection():
+    """One free try is all: what follows counts."""
+    with ScriptedServer(["one", *[Raw(cut=True)] * 9]) as server:
+        model = model_at(server, retry=Retry(attempts=2))
+
+        async def run() -> None:
+            await model.reply(request())
+            await model.reply(request())
+
+        with pytest.raises(ModelError, match="tried 2 times"):
+            asyncio.run(run())
+    assert len(server.requests) == 4
 
 
 @pytest.mark.slow
