@@ -101,9 +101,9 @@ class RunFile:
         self._ids: set[str] = set()
         self._last = ""
 
-    def save(self, states: Iterable[State]) -> None:
-        """Append what the file does not hold yet."""
-        self._append(lambda: self._told(states))
+    def save(self, states: Iterable[State], by_loop: bool = False) -> None:
+        """Append what the file does not hold yet; `by_loop`: the loop has just made these States."""
+        self._append(lambda: self._told(states, by_loop))
 
     def begin(self, call: ToolCall, state: State | None) -> None:
         """Note that a call is about to run."""
@@ -191,15 +191,15 @@ class RunFile:
         after = self._recent[id(state)][1] if id(state) in self._recent else None
         return spelled({"begun": call.id, "name": call.name, **({"after": after} if after else {})})
 
-    def _told(self, states: Iterable[State]) -> Iterator[str]:
+    def _told(self, states: Iterable[State], by_loop: bool) -> Iterator[str]:
         """The lines for these States and all they grew from, as far as the file lacks them."""
         for state in states:
-            yield from self._told_one(state)
+            yield from self._told_one(state, by_loop)
             if self._last != (last := self._recent[id(state)][1]):
                 self._last = last
                 yield spelled({"last": last})
 
-    def _told_one(self, state: State) -> Iterator[str]:
+    def _told_one(self, state: State, by_loop: bool = False) -> Iterator[str]:
         new, known = [], state
         while id(known) not in self._recent:
             new.append(known)
@@ -211,7 +211,8 @@ class RunFile:
             inner = _nested_run(each)
             if inner is not None:
                 yield from self._told_one(inner)
-            told, aside = state_to_json(each, self._recent[id(inner)][1] if inner is not None else "")
+            nested = self._recent[id(inner)][1] if inner is not None else ""
+            told, aside = state_to_json(each, nested, by_loop and each is state)
             yield from self._frame(each, aside)
             content, rest = _spelled_apart(told, aside)
             name = digest(after + content)

@@ -31,7 +31,7 @@ class Saving:
     def __call__(self, event: Event) -> None:
         """Write what the event brought."""
         if isinstance(event, StateMade):
-            self._file.save((event.state,))
+            self._file.save((event.state,), by_loop=True)
         elif isinstance(event, ToolStarted):
             around = budget()
             self._file.begin(event.call, self._held(around.state) if around else None)

@@ -53,12 +53,13 @@ def spelled(value: Any) -> str:
 # ── a State to JSON ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def state_to_json(state: State, nested: str = "") -> tuple[Json, Json]:
+def state_to_json(state: State, nested: str = "", by_loop: bool = False) -> tuple[Json, Json]:
     """What the State added to its parent: `told`, by which it is known, and `aside`, which equality ignores.
 
     Args:
         state: Any State.
         nested: How the run behind its newest result is known, where that is kept beside it.
+        by_loop: The loop has just made it; so it holds what its transition makes, which need not be looked at.
     """
     told: Json = {"kind": state.kind}
     aside: Json = {}
@@ -72,6 +73,8 @@ def state_to_json(state: State, nested: str = "") -> tuple[Json, Json]:
         told["result"] = _result_to_json(state.results[-1], aside, nested)
         if len(state.results) == len(state.calls) and not state.ring:
             told["guarded"] = False
+    if by_loop and not state.finished and (is_act or (decision is not None and parent is not None)):
+        return told, aside
     is_now, should_be = _compared(state), _expected(state, is_act)
     if is_now != should_be:
         pairs = zip(_FIELDS.items(), is_now, should_be, strict=True)

@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 import pickle
+from dataclasses import replace
 
 import pytest
 from fakes import several
 
 from agentnb import Agent, Approval, Limits, ScriptedModel, State, StopReason, calls, load, save, text, tool
 from agentnb.core.messages import ToolCall
-from agentnb.core.middleware import Budget, StateMade, ToolStarted, current_budget
+from agentnb.core.middleware import Budget, Middleware, StateMade, ToolStarted, current_budget
+from agentnb.core.model import Prompt
 from agentnb.core.planner import Decision
+from agentnb.core.state import Counters
 from agentnb.errors import UsageError
 from agentnb.records.run_tree import MAY_HAVE_RUN
 from agentnb.records.runnable import check_runnable, missing_tools
@@ -275,3 +278,36 @@ def test_a_call_whose_secret_is_hidden_does_not_run(path):
     assert agent.run(saved.with_result("call_1_1", "in")).answer == "done"
     assert agent.run(saved.approve("call_1_1", {"token": "KEY-TEST-0123456789"})).answer == "done"
     assert ran == ["KEY-TEST-0123456789"]
+
+
+class Renaming(Middleware):
+    """Rewrites what was said before each plan, in place of its State."""
+
+    async def before(self, state):
+        """The newest message in other words, and the counters of nobody."""
+        if state.kind != "act":
+            return state
+        said = replace(state.added[-1], content="[hidden by a middleware]")
+        prompt = Prompt([*state.prompt.items[: state.end - 1], said])
+        changed = replace(state, added=(*state.added[:-1], said), prompt=prompt, counters=Counters(steps=9))
+        return replace(changed, stop=StopReason.CANCELLED, detail="enough") if state.counters.steps == 3 else changed
+
+
+@pytest.mark.parametrize("middleware", [[], [Renaming()]])
+def test_a_listener_writes_what_a_save_writes(path, middleware):
+    """What the loop made is not compared with what it should be; whatever a middleware made of it is."""
+
+    @tool(poll=True)
+    def look(n: int) -> int:
+        """Look."""
+        return 1 // n
+
+    twice = several(calls("look", n=1), calls("look", n=0), ids=["same", "same"])
+    script = [calls("look", n=2), twice, calls("unknown"), "", "done"]
+    run = Agent(ScriptedModel(script), [look], middleware=[*middleware, Saving(path)]).run("go")
+    written = path.read_bytes()
+    save(run, path)
+
+    assert path.read_bytes() == written
+    assert load(path) == run
+    assert load(path).request().messages == run.request().messages
