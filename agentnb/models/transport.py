@@ -274,7 +274,9 @@ class Transport:
             failure.remedy = "Behind a company proxy, name its certificate file in SSL_CERT_FILE."
             return failure
         if isinstance(error, httpx.DecodingError):
-            return self._lost(f"answered with damaged data: {said or type(error).__name__}")
+            failure = self._lost(f"answered with damaged data: {said or type(error).__name__}")
+            failure.kind, failure.remedy = "reply", "Try again; look at what stands between, such as a proxy."
+            return failure
         what = "could not connect" if isinstance(error, httpx.ConnectError) else "lost the connection"
         return self._lost(f"{what}: {said or type(error).__name__}", kind=kind)
 
@@ -300,8 +302,8 @@ class _StaleError(ModelError):
 
 def _where_to(response: httpx.Response) -> str:
     """Where a redirection leads; a key is never sent after it."""
-    place = response.headers.get("location", "").partition("?")[0]
-    return f"It leads to {mask(plain(shorten(place, 200)))}: is that the right base URL?" if place else ""
+    place = response.headers.get("location", "").partition("?")[0] if 300 <= response.status_code < 400 else ""
+    return f"It leads to {shorten(mask(plain(place)), 200)}: is that the right base URL?" if place else ""
 
 
 def _nobody(delta: Delta) -> None:

@@ -365,6 +365,7 @@ def test_an_endpoint_holds_no_whole_address():
     ("answer", "words"),
     [
         (Raw("", 204), "answered 204"),
+        (Raw("", 400, {"location": "https://example.org"}), "answered 400. Read the server's message"),
         (Raw("", 301, {"location": "https://example.org/v1?key=query-secret-1"}), "https://example.org/v1"),
         (Raw("", 307, {"location": "/v2/chat/completions"}), "/v2/chat/completions"),
         (Raw("no gzip", 200, {"content-encoding": "gzip"}), "answered with damaged data"),
@@ -376,6 +377,7 @@ def test_what_is_said_fits_the_answer(answer, words):
         text = str(error_of(server, retry=Retry(attempts=1)))
     assert words in text
     assert "query-secret" not in text
+    assert "Is the server running" not in text
 
 
 def test_the_query_of_an_address_is_not_shown():
