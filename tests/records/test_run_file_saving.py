@@ -290,7 +290,7 @@ class Renaming(Middleware):
         said = replace(state.added[-1], content="[hidden by a middleware]")
         prompt = Prompt([*state.prompt.items[: state.end - 1], said])
         changed = replace(state, added=(*state.added[:-1], said), prompt=prompt, counters=Counters(steps=9))
-        return replace(changed, stop=StopReason.CANCELLED, detail="enough") if state.counters.steps == 3 else changed
+        return replace(changed, stop=StopReason.CANCELLED, detail="enough") if state.counters.steps > 9 else changed
 
 
 @pytest.mark.parametrize("middleware", [[], [Renaming()]])
