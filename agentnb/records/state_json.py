@@ -169,19 +169,28 @@ def _has_grown(state: State) -> bool:
 
 def prompt_to_json(items: Sequence[Message], known: Sequence[Message]) -> list[Any]:
     """The messages of a prompt; a run of those that the parent's prompt has is [first, how many]."""
-    places = {id(each): n for n, each in enumerate(known)}
+    first: dict[Message, int] = {}
+    for number, message in enumerate(known):
+        first.setdefault(message, number)
     told: list[Any] = []
-    for number, message in enumerate(items):
-        place = places.get(id(message))
-        if place is None and number < len(known) and message == known[number] and message.raw is known[number].raw:
-            place = number
+    for message in items:
+        row = told[-1] if told and isinstance(told[-1], list) else None
+        places = (
+            sum(row) if row else 0,
+            first.get(message, len(known)),
+        )  # by value, so that a loaded run tells the same
+        place = next((n for n in places if n < len(known) and _same(known[n], message)), None)
         if place is None:
             told.append(message_to_json(message))
-        elif told and isinstance(told[-1], list) and sum(told[-1]) == place:
-            told[-1][1] += 1
+        elif row and sum(row) == place:
+            row[1] += 1
         else:
             told.append([place, 1])
     return told
+
+
+def _same(one: Message, other: Message) -> bool:
+    return one == other and one.raw == other.raw and one.origin == other.origin
 
 
 def _decision_to_json(decision: Decision, aside: Json) -> Json:
