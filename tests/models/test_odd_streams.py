@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from itertools import product
 from typing import Any
 
 import pytest
@@ -86,21 +87,19 @@ def whole_chat(choice: Any) -> ModelReply:
 
 @dialects
 @both_ways
-@pytest.mark.parametrize("kind", TYPES)
-@pytest.mark.parametrize("size", [1, 0])
-def test_an_event_stream_under_any_name(dialect, streamed, kind, size):
+def test_an_event_stream_under_any_name(dialect, streamed):
     """The data tells what it is, whatever the content type says and whatever was asked for."""
     data = b"\xef\xbb\xbf: hello\n\n" + events(*map(json.dumps, STREAM[dialect]))
-    assert read(data, kind, streamed, dialect, size).text == "So."
+    for kind, size in product(TYPES, (1, 0)):
+        assert read(data, kind, streamed, dialect, size).text == "So.", kind
 
 
 @dialects
 @both_ways
-@pytest.mark.parametrize("kind", ["text/event-stream", *TYPES])
-@pytest.mark.parametrize("before", [b"", b"\n\n ", b"\xef\xbb\xbf"])
-def test_one_body_under_any_name(dialect, streamed, kind, before):
+def test_one_body_under_any_name(dialect, streamed):
     """The same for an answer in one piece, after blank lines or a byte order mark."""
-    assert read(before + json.dumps(WHOLE[dialect]).encode(), kind, streamed, dialect, 2).text == "So."
+    for kind, before in product(("text/event-stream", *TYPES), (b"", b"\n\n ", b"\xef\xbb\xbf")):
+        assert read(before + json.dumps(WHOLE[dialect]).encode(), kind, streamed, dialect, 2).text == "So.", kind
 
 
 @dialects
@@ -209,7 +208,7 @@ def test_a_null_in_the_place_of_a_list(streamed):
 
 @pytest.mark.parametrize("splitter", [EventSplitter, LineSplitter])
 def test_one_large_event_takes_linear_time(splitter):
-    """Twice the size in as many pieces again takes about twice the time, not four times."""
+    """Thirty megabytes in two thousand pieces are no matter of seconds."""
     data = b"data: " + b"x" * 16_000
 
     def seconds(pieces: int) -> float:
@@ -219,4 +218,4 @@ def test_one_large_event_takes_linear_time(splitter):
         assert len(made.feed(b"\n\n")) == 1
         return time.process_time() - began
 
-    assert seconds(2_000) < 0.25
+    assert seconds(2_000) < 1.5  # gluing each piece to the last ones takes several seconds
