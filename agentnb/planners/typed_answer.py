@@ -115,7 +115,7 @@ class TypedAnswer:
         if problem := next((each.problem for each in objects if each.value is None), ""):
             raise Unfit(f"its JSON can't be read: {problem}")
         if self.wrapped:
-            objects = [each for each in objects if (each.value or {}).keys() == {VALUE}]
+            objects = [each for each in objects if isinstance(each.value, dict) and each.value.keys() == {VALUE}]
         if not objects and self.wrapped and body and body[0] not in "{[":
             return self._valid(body)
         return self._only(objects)
