@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tokenize
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import grimp
@@ -142,6 +143,7 @@ def test_code_lines_leave_out_words(tmp_path):
     assert code_lines(path) == 4
 
 
+@cache
 def parsed(path: Path) -> ast.Module:
     """The syntax tree of a file."""
     return ast.parse(path.read_text("utf-8"))

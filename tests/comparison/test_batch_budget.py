@@ -14,6 +14,8 @@ from agentnb.comparison.progress import Meter, Progress
 from agentnb.comparison.scores import Outcome
 from agentnb.errors import SettingsError
 
+pytestmark = pytest.mark.slow
+
 GOALS = [f"goal {number}" for number in range(20)]
 
 

@@ -20,6 +20,8 @@ from agentnb.comparison.units import Plan
 from agentnb.comparison.variants import Variant
 from agentnb.comparison.work import Work, missing_row
 
+pytestmark = pytest.mark.slow
+
 AGENT = Agent(model=lambda request: "4")
 UNITS = list(Plan([Variant("a", AGENT)], [Task(f"t{n}", f"goal {n}") for n in range(6)], 2, None, 0))
 anything = st.text(max_size=400)

@@ -16,6 +16,8 @@ from agentnb.errors import ModelError
 from agentnb.models.scripted import calls
 from agentnb.models.server import Raw, ScriptedServer
 
+pytestmark = pytest.mark.slow
+
 openai = pytest.importorskip("openai")
 anthropic = pytest.importorskip("anthropic")
 

@@ -23,6 +23,8 @@ from agentnb.models.scripted import ScriptedModel, calls
 from agentnb.models.server import Raw, ScriptedServer
 from agentnb.models.transport import Retry
 
+pytestmark = pytest.mark.slow
+
 CLIENTS = {
     "chat": ChatCompletionsModel,
     "responses": ResponsesModel,

@@ -202,7 +202,7 @@ def test_every_value_comes_back_from_its_own_form(value):
     assert ANYTHING.read(json.dumps({"value": value})).value == value
 
 
-@example("{\"\"}")
+@example('{""}')
 @given(st.text() | st.text("{}[]\"':,value12 \n`"))
 def test_reading_never_fails_otherwise(text):
     """Any text is an answer or Unfit."""

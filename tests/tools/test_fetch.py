@@ -23,6 +23,8 @@ from agentnb.tools.addresses import is_public
 from agentnb.tools.fetch import MOST_BYTES, fetch_page, page_fetcher
 from agentnb.tools.page_text import page_text
 
+pytestmark = pytest.mark.slow
+
 NAMES = {
     "inner.test": ["127.0.0.1"],
     "metadata.test": ["169.254.169.254"],
