@@ -179,10 +179,10 @@ def check_same(state: State, again: State) -> None:
 def _told(state: State) -> tuple[Any, ...]:
     decision = state.decision
     error, reply = (decision.error, decision.reply) if decision else (None, None)
-    told = (state.kind, state.goal, state.added, state.end, state.counters, round(state.counters.seconds, 5))
+    # of two equal States the file keeps the first: what equality ignores of a result is looked at elsewhere
+    told = (state.kind, state.goal, state.added, state.end, state.counters)
     round_ = (state.calls, state.results, state.approvals, state.ring, state.warned, state.asks)
-    results = [(each.value, each.seconds, each.traceback, each.notes) for each in state.results]
     ending = (state.stop, state.answer, state.value, state.detail)
     raw = [(each.raw, each.origin) for each in state.prompt.items[: state.end]]
     failed = isinstance(error, ModelError) and (str(error), error.kind, error.status, error.partial, error.retryable)
-    return (*told, *round_, results, *ending, raw, decision, failed, reply and (reply.raw, reply.seconds))
+    return (*told, *round_, *ending, raw, decision, failed, reply and (reply.raw, reply.seconds))
