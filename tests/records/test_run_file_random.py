@@ -95,6 +95,6 @@ def loaded(path: Path) -> State | None:
 
 
 Saved.TestCase.settings = settings(
-    max_examples=60, stateful_step_count=12, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=60, stateful_step_count=12, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
 )
 TestSaved = pytest.mark.slow(Saved.TestCase)
