@@ -18,7 +18,7 @@ from agentnb.core.state import State
 from agentnb.core.tool import ToolSpec
 from agentnb.errors import ModelError
 
-TEXTS = ["", "words", "caf\u00e9 \U0001f600", 'a "quoted"\nline\u2028', "0123456789" * 20]
+TEXTS = ["", "words", "caf\u00e9 \U0001f600", 'a "quoted"\nline\u2028', "ever longer " * 20]
 SPECS = (
     ToolSpec("add", "Adds.", {"type": "object"}, "add@1\u00b7ab12"),
     ToolSpec("find", approve=True, parallel=False),
