@@ -22,6 +22,15 @@ def encode(value: Any) -> bytes:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
 
 
+def is_json(text: str) -> bool:
+    """Whether the text is JSON of any kind."""
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
 def object_text(text: str) -> str:
     """The text itself when it is the strict JSON of an object; else the nearest text that is, `{}` at worst.
 

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from agentnb.core.model import Delta, OnDelta
-from agentnb.errors import ModelError
 from agentnb.models import think_tags
 from agentnb.models.chat_assembly import Assembly, dicts_in, reasoning_of, text_of, word
-from agentnb.models.http_errors import as_json, body_error, looks_like_html, unreadable
+from agentnb.models.faults import as_json
+from agentnb.models.http_errors import body_error, ended_early, no_json, unreadable
 from agentnb.models.sse import EventSplitter, is_stream, without_mark
+from agentnb.strict_json import is_json
 from agentnb.text import clean
 
 _decode = json.JSONDecoder().decode
@@ -69,7 +70,7 @@ class WholeReader:
         try:
             body = json.loads(text)
         except (ValueError, RecursionError):
-            raise self._not_json(text) from None
+            raise no_json(self.target, text, self._type, _ADVICE) from None
         return read_body(body, self.target)
 
     def _as_stream(self, data: bytes) -> Answer:
@@ -78,14 +79,6 @@ class WholeReader:
         reader.start(self._type)
         reader.feed(data)
         return reader.finish()
-
-    def _not_json(self, text: str) -> ModelError:
-        if looks_like_html(text, self._type):
-            return unreadable(
-                self.target, "200 with an HTML page, not JSON", "", remedy="Check the base URL: it leads to a web page."
-            )
-        damaged = "json" in self._type
-        return unreadable(self.target, "200 with a body that is not JSON", text, retryable=damaged, remedy=_ADVICE)
 
 
 def read_body(body: Any, target: str) -> Answer:
@@ -187,13 +180,7 @@ class StreamReader:
         if not self._assembly.begun:
             self._take_other()
         if not self.complete:
-            raise ModelError(
-                f"{self.target}: the stream ended before it was complete",
-                kind="connection",
-                status=200,
-                retryable=True,
-                remedy="Nothing of it was run. Go on with agent.run(run).",
-            )
+            raise ended_early(self.target)
         if not self._assembly.begun:
             raise unreadable(self.target, "with a stream that has no choices", "", remedy=_ADVICE)
         self._tell_held()
@@ -330,8 +317,4 @@ class StreamReader:
 
 
 def _parses(payload: str) -> bool:
-    try:
-        json.loads(payload)
-    except (ValueError, RecursionError):
-        return payload == "[DONE]"
-    return True
+    return payload == "[DONE]" or is_json(payload)

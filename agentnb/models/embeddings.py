@@ -20,7 +20,8 @@ from agentnb.models.catalog import resolve
 from agentnb.models.chat_completions import ChatCompletionsModel
 from agentnb.models.chat_wire import encode_strictly
 from agentnb.models.endpoint import Endpoint
-from agentnb.models.http_errors import body_error, looks_like_html, unreadable
+from agentnb.models.faults import looks_like_html
+from agentnb.models.http_errors import body_error, unreadable
 from agentnb.models.retry import Way
 from agentnb.settings import Secret
 

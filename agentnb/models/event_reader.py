@@ -14,9 +14,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from agentnb.core.model import Delta, OnDelta
-from agentnb.errors import ModelError
-from agentnb.models.http_errors import as_json, body_error, looks_like_html, unreadable
+from agentnb.models.faults import as_json
+from agentnb.models.http_errors import body_error, ended_early, no_json, unreadable
 from agentnb.models.sse import EventSplitter, is_stream, without_mark
+from agentnb.strict_json import is_json
 from agentnb.text import clean
 
 Body = dict[str, Any]
@@ -118,13 +119,7 @@ class Reader:
         if not self.done:
             self._take_rest()
         if not self._assembly.complete:
-            raise ModelError(
-                f"{self.target}: the stream ended before it was complete",
-                kind="connection",
-                status=200,
-                retryable=True,
-                remedy="Nothing of it was run. Go on with agent.run(run).",
-            )
+            raise ended_early(self.target)
         return self._checked(self._assembly.body())
 
     # ── a stream ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -164,7 +159,7 @@ class Reader:
     def _take_rest(self) -> None:
         """An event without its last line end counts when it is whole."""
         for name, payload in self._events.close():
-            if _parses(payload):
+            if is_json(payload):
                 self._event(name, payload)
 
     def _tell(self, delta: Delta) -> None:
@@ -179,7 +174,7 @@ class Reader:
         try:
             value = json.loads(text)
         except (ValueError, RecursionError):
-            raise self._not_json(text) from None
+            raise no_json(self.target, text, self._type, _ADVICE) from None
         body = self._checked(value)
         if self._on_delta is not None:
             self._assembly.tell_whole(body)
@@ -195,21 +190,6 @@ class Reader:
             raise unreadable(self.target, f"without a list of {self._list_name}", shown, remedy=_ADVICE)
         return value
 
-    def _not_json(self, text: str) -> ModelError:
-        if looks_like_html(text, self._type):
-            remedy = "Check the base URL: it leads to a web page."
-            return unreadable(self.target, "200 with an HTML page, not JSON", "", remedy=remedy)
-        damaged = "json" in self._type
-        return unreadable(self.target, "200 with a body that is not JSON", text, retryable=damaged, remedy=_ADVICE)
-
 
 def _says_how_it_ended(body: Body) -> bool:
     return bool(body.get("stop_reason") or body.get("status"))
-
-
-def _parses(payload: str) -> bool:
-    try:
-        json.loads(payload)
-    except (ValueError, RecursionError):
-        return False
-    return True

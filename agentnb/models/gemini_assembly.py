@@ -12,7 +12,8 @@ from typing import Any
 from agentnb.core.model import Delta, OnDelta
 from agentnb.models.chat_assembly import dicts_in, word
 from agentnb.models.event_reader import Body, Reader
-from agentnb.models.http_errors import as_json, body_error, unreadable
+from agentnb.models.faults import as_json
+from agentnb.models.http_errors import body_error, unreadable
 from agentnb.text import clean
 
 _ADVICE = "Check the base URL, and that the server speaks Gemini's own API."

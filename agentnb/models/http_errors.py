@@ -1,25 +1,23 @@
 """Turn an error answer into a ModelError: what kind it is, whether again may help, what the person can do.
 
-Providers write errors in six forms; `read_fault` knows them all. No text of an error leaves here unmasked, and none is
+What the answer says is read in `faults.py`. No text of an error leaves here unmasked, and none is
 longer than 300 characters.
 """
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any
 
 from agentnb.errors import ModelError
-from agentnb.models.rate_limits import duration, until_reset
+from agentnb.models.faults import EXCERPT, Fault, fault_from, looks_like_html, read_fault
+from agentnb.models.rate_limits import until_reset
 from agentnb.text import clean, mask, plain, shorten
 
-EXCERPT = 300
 _RETRIED = frozenset({408, 409, 425, 429})
 _QUOTA_CODES = frozenset(
     {
@@ -98,20 +96,6 @@ class WireError(ModelError):
         return unknown and self.names(*words)
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """An error body, read."""
-
-    message: str = ""
-    code: str = ""
-    type: str = ""
-    param: str = ""
-    status: int | None = None
-    """The status that the body itself names."""
-    retry_after: float | None = None
-    failed_generation: str = ""
-
-
 def status_error(target: str, status: int, headers: Mapping[str, str], body: bytes, remedy: str = "") -> WireError:
     """The error for an answer with an error status.
 
@@ -131,11 +115,31 @@ def body_error(target: str, error: Any) -> WireError:
 
     It counts like the status that it names. One that names none is tried again only when it speaks of overload.
     """
-    fault = _from_json(error)
+    fault = fault_from(error)
     status = fault.status or _NAMED_STATUS.get(fault.code) or _NAMED_STATUS.get(fault.type)
     if status is None and _OVERLOADED.search(f"{fault.code} {fault.type} {fault.message}"):
         status = 503
     return _error(target, status, fault, {}, "")
+
+
+def ended_early(target: str) -> ModelError:
+    """The error for a stream that stopped before its end."""
+    return ModelError(
+        f"{target}: the stream ended before it was complete",
+        kind="connection",
+        status=200,
+        retryable=True,
+        remedy="Nothing of it was run. Go on with agent.run(run).",
+    )
+
+
+def no_json(target: str, text: str, content_type: str, advice: str) -> ModelError:
+    """The error for a body that is no JSON: a web page, other text, or damaged, when it may come whole next time."""
+    if looks_like_html(text, content_type):
+        remedy = "Check the base URL: it leads to a web page."
+        return unreadable(target, "200 with an HTML page, not JSON", "", remedy=remedy)
+    damaged = "json" in content_type
+    return unreadable(target, "200 with a body that is not JSON", text, retryable=damaged, remedy=advice)
 
 
 def unreadable(target: str, what: str, excerpt: str, *, retryable: bool = False, remedy: str = "") -> ModelError:
@@ -212,92 +216,6 @@ _REMEDIES = {
 }
 
 
-# ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def read_fault(body: bytes, content_type: str = "") -> Fault:
-    """What an error body says, in any of the known forms; HTML is reduced to a hint."""
-    text = body.decode("utf-8", "replace").strip()
-    if looks_like_html(text, content_type):
-        return Fault("an HTML page, not an API answer; check the base URL")
-    try:
-        return _from_json(json.loads(text))
-    except (ValueError, RecursionError):
-        return Fault(text[: 4 * EXCERPT])
-
-
-def looks_like_html(text: str, content_type: str = "") -> bool:
-    """Whether this is a web page."""
-    return "html" in content_type.lower() or text[:200].lstrip().lower().startswith(("<!doctype", "<html", "<head"))
-
-
-def _from_json(value: Any) -> Fault:
-    if isinstance(value, list) and value:
-        return _from_json(value[0])
-    if not isinstance(value, Mapping):
-        return Fault("" if value is None else _word(value))
-    inner = value.get("error", value)
-    if isinstance(inner, str):
-        return Fault(inner, code=_text(value.get("code")))
-    if not isinstance(inner, Mapping):
-        inner = value
-    details = inner.get("details")
-    code = _text(inner.get("code"))
-    if isinstance(details, Mapping):
-        code = _text(details.get("error_code")) or code
-    elif isinstance(details, list):  # Gemini: a wrong key is a 400 whose details say API_KEY_INVALID
-        reasons = [_text(each.get("reason")) for each in details if isinstance(each, Mapping)]
-        code = next(filter(None, reasons), code)
-    return Fault(
-        _message(inner),
-        code,
-        _text(inner.get("type")) or _text(inner.get("status")),
-        _text(inner.get("param")),
-        _status(inner),
-        _delay(details),
-        _text(inner.get("failed_generation")),
-    )
-
-
-def _message(inner: Mapping[str, Any]) -> str:
-    said = inner.get("message") or inner.get("detail") or inner.get("error_description")
-    if isinstance(said, list):
-        return "; ".join(_one_detail(each) for each in said)
-    return said if isinstance(said, str) else as_json(said or dict(inner))
-
-
-def _one_detail(each: Any) -> str:
-    if not isinstance(each, Mapping):
-        return _word(each)
-    place, said = each.get("loc"), each.get("msg") or dict(each)
-    where = ".".join(map(_word, place if isinstance(place, list) else [place])) if place else ""
-    return f"{where}: {_word(said)}" if where else _word(said)
-
-
-def _word(value: Any) -> str:
-    return value if isinstance(value, str) else as_json(value)
-
-
-def as_json(value: Any) -> str:
-    """A value of an answer, to be shown; "..." where it is nested too deeply."""
-    try:
-        return json.dumps(value, ensure_ascii=False, default=str)
-    except (ValueError, RecursionError):
-        return "..."
-
-
-def _text(value: Any) -> str:
-    return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
-
-
-def _status(inner: Mapping[str, Any]) -> int | None:
-    for name in ("code", "status", "status_code"):
-        text = _text(inner.get(name))
-        if text.isascii() and text.isdigit() and len(text) == 3:
-            return int(text)
-    return None
-
-
 # ── when to try again ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -334,12 +252,3 @@ def _until(date: str | None, now: str | None) -> float | None:
     except (ValueError, TypeError, OverflowError, OSError):
         return None
     return float(math.ceil(then - start)) if then > start else None
-
-
-def _delay(details: Any) -> float | None:
-    """Gemini's RetryInfo among the details."""
-    for each in details if isinstance(details, list) else ():
-        wish = each.get("retryDelay") if isinstance(each, Mapping) else None
-        if isinstance(wish, str) and (found := duration(wish)) is not None and 0 < found < math.inf:
-            return found
-    return None

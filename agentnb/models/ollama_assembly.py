@@ -14,7 +14,8 @@ from agentnb.core.model import Delta, OnDelta
 from agentnb.models import think_tags
 from agentnb.models.chat_assembly import dicts_in, word
 from agentnb.models.event_reader import Body, Reader
-from agentnb.models.http_errors import as_json, body_error, unreadable
+from agentnb.models.faults import as_json
+from agentnb.models.http_errors import body_error, unreadable
 from agentnb.models.sse import Event, EventSplitter
 from agentnb.text import clean
 
