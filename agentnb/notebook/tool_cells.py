@@ -63,8 +63,7 @@ def _run(shell: Any, body: str) -> None:
     source = "\n" + body  # the line of the magic itself
     name = shell.compile.cache(source, shell.execution_count)
     linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
-    code = compile(source, name, "exec", dont_inherit=True, flags=shell.compile.flags)
-    exec(code, shell.user_ns)
+    shell.ex(compile(source, name, "exec", dont_inherit=True, flags=shell.compile.flags))
 
 
 def describe(made: Tool, before: Tool | None) -> Block:

@@ -33,15 +33,14 @@ def calculator(expression: str) -> int | float:
     Returns:
         The number, to 15 significant digits.
     """
-    from simpleeval import InvalidExpression, SimpleEval
+    from simpleeval import InvalidExpression, simple_eval
 
     if len(expression) > _MOST_CHARACTERS:
         raise ToolError(f"the expression has {len(expression):,} characters, at most {_MOST_CHARACTERS} are allowed")
     text = unicodedata.normalize("NFKC", expression.translate(_SIGNS)).strip().rstrip("=").strip()
     try:
         _refuse_other_than_numbers(ast.parse(text, mode="eval"))
-        evaluator = SimpleEval(operators=_OPERATORS, functions=_FUNCTIONS, names=_NAMES)
-        return _tidy(evaluator.eval(text))
+        return _tidy(simple_eval(text, operators=_OPERATORS, functions=_FUNCTIONS, names=_NAMES))
     except ZeroDivisionError:
         raise ToolError(f"division by zero in {shorten(text)!r}") from None
     except (
