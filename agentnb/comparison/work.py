@@ -131,7 +131,7 @@ def run_case(agent: bytes, case: bytes) -> dict[str, Any]:
     Returns:
         `row`, and the bytes of `transcript` and `log`.
     """
-    variant, task, repeat, attempt = pickle.loads(case)
+    variant, task, repeat, attempt = _opened(case)
     found, scorer = _unpacked(agent)
     work = Work(variant, found, scorer, task, repeat, attempt)
     with TemporaryDirectory(prefix="agentnb-") as folder:
@@ -144,11 +144,20 @@ def _content(path: Path) -> bytes:
     return path.read_bytes() if path.exists() else b""
 
 
+def _opened(sent: bytes) -> Any:
+    """What the comparing process packed and its own executor brought here.
+
+    To open a pickle is to run what it says. These come only through that executor, which opens pickles itself for every
+    call: who could send other bytes could as well send any function. Notebook functions travel in no other way.
+    """
+    return pickle.loads(sent)
+
+
 def _unpacked(agent: bytes) -> tuple[Agent, Scorer]:
     """The agent behind these bytes, which is made once in a worker and then used again."""
     found = _agents.get(agent)
     if found is None:
-        found = _agents[agent] = pickle.loads(agent)
+        found = _agents[agent] = _opened(agent)
         if len(_agents) > _KEPT_AGENTS:
             _agents.popitem(last=False)
     return found
