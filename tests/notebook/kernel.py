@@ -7,6 +7,7 @@ import queue
 import signal
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -103,3 +104,11 @@ class Kernel:
         self.client.stop_channels()
         self.manager.shutdown_kernel(now=True)
         ensure_event_loop().close()  # the client's own, which it leaves open
+
+
+def started(set_up: str) -> Iterator[Kernel]:
+    """A kernel that has run this cell, for a fixture: `yield from started(SET_UP)`."""
+    made = Kernel()
+    assert "Error" not in made.run(set_up).text
+    yield made
+    made.stop()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from fakes import raw_call
-from kernel import VIEW, Kernel
+from kernel import VIEW, Kernel, started
 
 from agentnb import Agent, ScriptedModel
 from agentnb.core.state import State
@@ -135,10 +135,7 @@ def _is_idle(message: dict[str, Any], cell: str) -> bool:
 @pytest.fixture(scope="module")
 def kernel() -> Iterator[Kernel]:
     """One kernel for this module."""
-    made = Kernel()
-    assert "Error" not in made.run(SET_UP).text
-    yield made
-    made.stop()
+    yield from started(SET_UP)
 
 
 @pytest.mark.slow

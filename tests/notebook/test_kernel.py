@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from kernel import Kernel
+from kernel import Kernel, started
 
 pytestmark = pytest.mark.slow
 
@@ -54,10 +54,7 @@ def thinks(request):
 @pytest.fixture(scope="module")
 def kernel() -> Iterator[Kernel]:
     """One kernel for this module."""
-    made = Kernel()
-    assert "Error" not in made.run(SET_UP).text
-    yield made
-    made.stop()
+    yield from started(SET_UP)
 
 
 def script(kernel: Kernel, *entries: str) -> None:

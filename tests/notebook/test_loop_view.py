@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from made_runs import Seen, answered, long_run, one_call, plan, result
+from html_seen import Seen
+from made_runs import answered, long_run, one_call, plan, result
 from test_render_safety import PAYLOADS
 
 from agentnb import Agent, ScriptedModel, calls

@@ -10,7 +10,7 @@ from pathlib import Path
 import jupytext
 import nbformat
 import pytest
-from kernel import Kernel
+from kernel import Kernel, started
 
 SET_UP = """
 %load_ext agentnb
@@ -31,10 +31,7 @@ CELLS = (
 @pytest.fixture
 def kernel() -> Iterator[Kernel]:
     """A kernel for one test."""
-    made = Kernel()
-    assert "Error" not in made.run(SET_UP).text
-    yield made
-    made.stop()
+    yield from started(SET_UP)
 
 
 def test_jupytext_keeps_every_cell():

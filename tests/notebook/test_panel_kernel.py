@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 import pytest
-from kernel import VIEW, Kernel
+from kernel import VIEW, Kernel, started
 
 pytestmark = pytest.mark.slow
 
@@ -62,10 +62,7 @@ async def press(button):
 @pytest.fixture(scope="module")
 def kernel() -> Iterator[Kernel]:
     """One kernel for this module."""
-    made = Kernel()
-    assert "Error" not in made.run(SET_UP).text
-    yield made
-    made.stop()
+    yield from started(SET_UP)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from kernel import VIEW, Kernel
+from kernel import VIEW, Kernel, started
 from test_decision_form import Person
 
 from agentnb import Agent, ScriptedModel, calls
@@ -134,10 +134,7 @@ def test_a_planner_of_ones_own_is_not_asked_beforehand():
 @pytest.fixture(scope="module")
 def kernel() -> Iterator[Kernel]:
     """One kernel for this module."""
-    made = Kernel()
-    assert "Error" not in made.run(SET_UP).text
-    yield made
-    made.stop()
+    yield from started(SET_UP)
 
 
 def texts(outputs: list[dict[str, Any]]) -> list[str]:

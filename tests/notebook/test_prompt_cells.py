@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
-from kernel import Kernel
+from kernel import Kernel, started
 
 from agentnb.errors import UsageError
 from agentnb.notebook.agent_cell import spread
@@ -29,10 +29,7 @@ def shout(request):
 @pytest.fixture(scope="module")
 def kernel() -> Iterator[Kernel]:
     """One kernel for this module."""
-    made = Kernel()
-    assert "Error" not in made.run(SET_UP).text
-    yield made
-    made.stop()
+    yield from started(SET_UP)
 
 
 def test_only_named_variables_are_replaced():

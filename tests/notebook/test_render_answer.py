@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from made_runs import Seen
+from html_seen import Seen
 
 from agentnb.notebook.markdown import answer_html
 

@@ -6,7 +6,8 @@ import pickle
 import re
 from dataclasses import replace
 
-from made_runs import VERSION, Seen, answered, call, long_run, newest, one_call, plan, result
+from html_seen import Seen
+from made_runs import VERSION, answered, call, long_run, newest, one_call, plan, result
 
 from agentnb.core.limits import Limits, StopReason
 from agentnb.core.messages import Usage

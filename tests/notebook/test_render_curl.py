@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from made_runs import Seen, newest
+from html_seen import Seen
+from made_runs import newest
 
 from agentnb.core.model import ModelReply
 from agentnb.core.planner import Decision

@@ -6,9 +6,10 @@ import html
 import re
 
 import pytest
+from html_seen import Seen
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_runs import Seen, call, newest, plan, result
+from made_runs import call, newest, plan, result
 
 from agentnb.core.limits import StopReason
 from agentnb.core.state import State

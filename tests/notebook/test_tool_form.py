@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 import pytest
-from kernel import VIEW, Kernel
+from kernel import VIEW, Kernel, started
 
 from agentnb import Agent, ScriptedModel, calls, tool
 from agentnb.core.messages import ToolCall
@@ -55,10 +55,7 @@ def history() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def kernel() -> Iterator[Kernel]:
     """One kernel for this module."""
-    made = Kernel()
-    assert "Error" not in made.run(SET_UP).text
-    yield made
-    made.stop()
+    yield from started(SET_UP)
 
 
 # ── trying ───────────────────────────────────────────────────────────────────────────────────────────────────────────

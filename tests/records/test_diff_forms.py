@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from html.parser import HTMLParser
-
 import pytest
+from html_seen import Seen
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -26,32 +25,6 @@ HOSTILE = [
     "</code></td></details>",
 ]
 OURS = {"div", "b", "details", "summary", "table", "thead", "tbody", "tr", "th", "td", "code"}
-
-
-class Seen(HTMLParser):
-    """HTML as a browser reads it: tags, attributes, and that every tag is closed in order."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__(convert_charrefs=True)
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.text = ""
-        self._open: list[str] = []
-        self.feed(html)
-        self.close()
-        assert self._open == []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Remember it."""
-        self.tags.append((tag, dict(attrs)))
-        self._open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        """It closes the newest."""
-        assert self._open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        """Text."""
-        self.text += data
 
 
 def compared(hostile: str) -> Diff:

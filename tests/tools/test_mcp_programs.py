@@ -9,11 +9,11 @@ import shutil
 import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
 from mcp_servers import FRAGILE
+from processes import is_alive, soon
 
 from agentnb import Agent, ScriptedModel, calls
 from agentnb.core.messages import ToolCall
@@ -207,19 +207,3 @@ def test_no_process_outlives_the_connection(fragile):
 def mcp_free(server: MCPServer) -> list[Any]:
     """The server's tools, none of which asks."""
     return [tool.replace(approve=False) for tool in server]
-
-
-def is_alive(pid: int) -> bool:
-    """Whether a process runs; one that only waits to be collected does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
-def soon(holds: Any) -> bool:
-    """Whether it holds within ten seconds."""
-    end = time.monotonic() + 10
-    while not holds() and time.monotonic() < end:
-        time.sleep(0.05)
-    return bool(holds())

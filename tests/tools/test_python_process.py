@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from processes import is_alive, soon
 
 from agentnb import Agent, ScriptedModel, StopReason, calls
 from agentnb.core.messages import ToolCall
@@ -138,19 +139,3 @@ def test_limits_are_numbers_above_zero(limits):
     """Said when the tool is made."""
     with pytest.raises(ToolDefinitionError, match="expected numbers above 0"):
         python_process(**limits)
-
-
-def is_alive(pid: int) -> bool:
-    """Whether a process runs; one that only waits to be collected does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
-def soon(holds: Any) -> bool:
-    """Whether it holds within ten seconds."""
-    end = time.monotonic() + 10
-    while not holds() and time.monotonic() < end:
-        time.sleep(0.02)
-    return bool(holds())
