@@ -62,7 +62,7 @@ def older(run: State | None, tools: Iterable[Any]) -> str:
     """That a run was made with other definitions than these, in words; "" when it was not.
 
     >>> older(run, agent.tools)
-    'made with get_weather·3fa9c1d0, now get_weather·9c1d77aa'
+    'made with get_weather (version 3fa9c1d0), now get_weather (version 9c1d77aa)'
     """
     if run is None:
         return ""

@@ -172,8 +172,9 @@ def counted(number: int, what: str) -> str:
 
 
 def version_words(version: str) -> str:
-    """A tool version without its count, which a rerun changes: `get_weather·3fa9c1d0`."""
-    return brief(_COUNT.sub("", version[:200]), 60)
+    """A tool and its version, without the count, which a rerun changes: "get_weather (version 3fa9c1d0)"."""
+    name, _, digest = _COUNT.sub("", version[:200]).rpartition("·")
+    return f"{brief(name, 60)} (version {brief(digest, 20)})" if name else brief(version, 60)
 
 
 def stop_words(state: State) -> str:

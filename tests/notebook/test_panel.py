@@ -325,7 +325,7 @@ def test_the_static_form_says_what_it_is(desk):
     text = form_block(desk.bench, live=False).text
 
     assert "static form" in text
-    assert "get_weather·" in text
+    assert "get_weather (version " in text
     assert "steps 20" in text
     assert text == form_block(desk.bench, live=False).text
 

@@ -65,7 +65,7 @@ def test_the_text_of_a_step():
         "  reasoning   Which city?\n"
         "              Beijing.\n"
         "  said        I'll look.\n"
-        "  Call · get_weather·3fa9c1d0 · ok\n"
+        "  Call · get_weather (version 3fa9c1d0) · ok\n"
         '    arguments   {"city": "Beijing"}\n'
         "    as cast     city='Beijing', unit='C'\n"
         "    result      line one\n"

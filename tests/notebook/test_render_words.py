@@ -211,7 +211,7 @@ def test_a_stop_with_its_detail():
 
 def test_a_version_is_shown_by_its_hash():
     """How often a tool was defined differs from rerun to rerun, the hash of its source doesn't."""
-    assert version_words("get_weather@12·3fa9c1d0") == "get_weather·3fa9c1d0"
+    assert version_words("get_weather@12·3fa9c1d0") == "get_weather (version 3fa9c1d0)"
     assert version_words("") == ""
 
 
