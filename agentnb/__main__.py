@@ -201,6 +201,13 @@ def fetch_model(words: Sequence[str]) -> int:
     return fetch_command(words)
 
 
+def lesson(words: Sequence[str]) -> int:
+    """NOTEBOOK [-o FILE]: make one notebook that carries its recordings, to hand out."""
+    from agentnb.records.lesson import command
+
+    return command(words)
+
+
 def doctor(words: Sequence[str]) -> int:
     """[-m MODEL]: check settings, model and tool calls; each line says ok, problem or what to do."""
     from agentnb.doctor.checks import command
@@ -226,6 +233,7 @@ COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "run": run,
     "lab": lab,
     "fetch-model": fetch_model,
+    "lesson": lesson,
     "doctor": doctor,
     "help": show_help,
     "--version": version,
