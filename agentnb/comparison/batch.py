@@ -19,6 +19,7 @@ from typing import Any
 
 from agentnb import bridge
 from agentnb.agent import Agent
+from agentnb.comparison.apart import Apart
 from agentnb.comparison.budget import Spending
 from agentnb.comparison.progress import Meter
 from agentnb.comparison.record import record_of
@@ -101,7 +102,8 @@ def run_plan(
         record = _recorded(plan, store, options)
         interrupted = False
         try:
-            bridge.run_sync(running.all())
+            with Apart():
+                bridge.run_sync(running.all())
         except (KeyboardInterrupt, asyncio.CancelledError, Stopped):
             interrupted = True
         end = store.end

@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 from agentnb.agent import Agent
 from agentnb.comparison.answer_scorers import told
+from agentnb.comparison.apart import as_asked
 from agentnb.comparison.scores import Score
 from agentnb.comparison.tasks import Task
 from agentnb.core.messages import Message, Usage, user
@@ -148,7 +149,7 @@ class RecordedModel:
         async def onward(request: ModelRequest) -> ModelReply:
             return await self.model.reply(request, on_delta)
 
-        return await self.recording.reply(self.model, request, on_delta, onward)
+        return await self.recording.reply(as_asked(self.model), request, on_delta, onward)
 
 
 def _sum(a: float | None, b: float | None) -> float | None:

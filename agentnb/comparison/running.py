@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, deque
 from collections.abc import Coroutine, Iterable, Iterator, Mapping
-from contextlib import AsyncExitStack
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,6 @@ from agentnb.comparison.table import Row
 from agentnb.comparison.units import Plan, Unit
 from agentnb.comparison.work import Work, missing_row, run_unit, score_unit
 from agentnb.errors import SettingsError, UsageError
-from agentnb.records.recording import active_recording
 
 CONCURRENCY = 3
 
@@ -67,10 +65,6 @@ class Running:
         self.in_flight: dict[str, Unit] = {}
         self._again: list[Unit] = []
         self._changed = asyncio.Condition()
-        recorded = active_recording() is not None or getattr(plan.scorer, "recording", None) is not None
-        self._turns: dict[str, asyncio.Lock] | None = {} if recorded else None
-        """Goal to lock, while calls are recorded: equal requests are asked in one order, so a replay hands out the
-        replies as they were recorded."""
 
     async def all(self) -> None:
         """Do what is not finished: samples first, then the rest, then what a dying worker took along."""
@@ -137,14 +131,10 @@ class Running:
         return Counter(unit.variant.name for unit in self.in_flight.values())
 
     async def _finish(self, unit: Unit, last: bool = False) -> None:
-        """See one unit through: turn, run, store, count."""
+        """See one unit through: run, store, count."""
         self.in_flight[unit.key] = unit
         self.meter.change(started=1)
-        row: Row | None = None
-        async with AsyncExitStack() as stack:
-            if self._turns is not None:
-                await stack.enter_async_context(self._turns.setdefault(unit.task.goal, asyncio.Lock()))
-            row = await _unless_interrupted(self._row(unit, last))
+        row = await _unless_interrupted(self._row(unit, last))
         if row is None:
             self._again.append(unit)
             self.meter.change(started=-1)

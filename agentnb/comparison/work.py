@@ -21,6 +21,7 @@ from typing import Any
 from agentnb import bridge
 from agentnb.agent import Agent
 from agentnb.comparison.answer_scorers import told
+from agentnb.comparison.apart import asking_as
 from agentnb.comparison.scorers import Scorer, score_run
 from agentnb.comparison.scores import Outcome, Score
 from agentnb.comparison.table import Row, row
@@ -55,9 +56,10 @@ async def run_unit(work: Work, transcript: Path, log: Path) -> Row:
     listener = RunLog(log, variant=work.variant, task=work.task.id, repeat=work.repeat)
     run, failure = State.start(prompt_of(work.task)), None
     try:
-        async with aclosing(work.agent.states(run, listeners=[listener])) as made:
-            async for state in made:
-                run = state
+        with asking_as(work.variant, work.repeat, work.attempt):
+            async with aclosing(work.agent.states(run, listeners=[listener])) as made:
+                async for state in made:
+                    run = state
     except Exception as error:
         failure = error.message if isinstance(error, AgentnbError) else f"{type(error).__name__}: {error}"
     save_whole(run, transcript)
@@ -75,7 +77,8 @@ def prompt_of(task: Task) -> str:
 
 async def score_unit(work: Work, run: State) -> Row:
     """The row of a run that is finished."""
-    return _row(work, run, await score_run(work.task, run, work.scorer))
+    with asking_as(work.variant, work.repeat, work.attempt):
+        return _row(work, run, await score_run(work.task, run, work.scorer))
 
 
 def missing_row(work: Work, outcome: Outcome, why: str) -> Row:
