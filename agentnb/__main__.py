@@ -25,6 +25,8 @@ from agentnb.errors import AgentnbError, UsageError
 
 if TYPE_CHECKING:
     from agentnb.agent import Agent
+    from agentnb.core.state import State
+    from agentnb.core.tool import Tool, ToolSpec
 
 PROGRAM = "python -m agentnb"
 START = Path("notebooks") / "00_start_here.ipynb"
@@ -64,13 +66,40 @@ def _command(name: str) -> Callable[[Sequence[str]], int]:
 def run(words: Sequence[str]) -> int:
     """[GOAL]: run an agent with two tools here; without a goal, the task of the first notebook."""
     from agentnb.demo import GOAL, demo_agent
+    from agentnb.planners.you import You
 
     parser = argparse.ArgumentParser(prog=f"{PROGRAM} run", description="Run an agent with get_weather and calculator.")
     parser.add_argument("goal", nargs="?", default=GOAL, metavar="GOAL", help=f"what to do; {GOAL!r} when not given")
     parser.add_argument("-m", "--model", help='"provider:model" or "local"; chosen by the environment when not given')
-    parser.add_argument("--planner", default="tools", choices=["tools", "json"], help="how it decides")
+    parser.add_argument("--planner", default="tools", choices=["tools", "json", "you"], help='"you": you decide')
     options = parser.parse_args(words)
-    return follow(demo_agent(options.model, options.planner, [Notes()]), options.goal)
+    planner = You(ask_here) if options.planner == "you" else options.planner
+    return follow(demo_agent(options.model, planner, [Notes()]), options.goal)
+
+
+def ask_here(state: State, tools: Sequence[Tool]) -> dict[str, Any] | str | None:
+    """Ask the person at the terminal: `NAME {"argument": ...}` calls a tool, other words are the answer.
+
+    Returns:
+        None, which leaves the run paused, for an empty line or the end of the input.
+    """
+    if not state.counters.steps:
+        print("You are the model. Call a tool, or write the answer:")
+        for tool in tools:
+            print(f"  {tool.spec.name} {_placeholders(tool.spec)}    {tool.spec.description.partition(chr(10))[0]}")
+    try:
+        line = input("> ").strip()
+    except EOFError:
+        return None
+    name, _, arguments = line.partition(" ")
+    if name not in {tool.spec.name for tool in tools}:
+        return line or None
+    call = {"type": "function", "function": {"name": name, "arguments": arguments.strip() or "{}"}}
+    return {"role": "assistant", "content": None, "tool_calls": [call]}
+
+
+def _placeholders(spec: ToolSpec) -> str:
+    return "{" + ", ".join(f'"{name}": ...' for name in spec.parameters.get("properties", {})) + "}"
 
 
 def follow(agent: Agent, goal: str) -> int:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from agentnb.agent import Agent
+from agentnb.core.planner import Planner
 from agentnb.errors import ToolError
 from agentnb.models.embedded import load_examples, load_system_prompt
 from agentnb.tools.builtin import calculator
@@ -46,7 +47,7 @@ def get_weather(city: str) -> str:
     raise ToolError(f"no weather for {city!r}; the cities are {', '.join(CELSIUS)}")
 
 
-def demo_agent(model: Any = None, planner: str = "tools", middleware: Sequence[Any] = ()) -> Agent:
+def demo_agent(model: Any = None, planner: str | Planner = "tools", middleware: Sequence[Any] = ()) -> Agent:
     """An agent that can look up temperatures and calculate; with no model named, the default one answers."""
     return Agent(
         model=model,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import signal
@@ -86,6 +87,20 @@ def test_run_prints_goal_steps_and_answer(capsys):
     assert places == sorted(places)
     assert "get_weather for city='Beijing'" in shown
     assert "got Beijing: 31.0 degrees Celsius" in shown
+
+
+def test_a_person_at_the_terminal_plays_the_model(capsys, monkeypatch):
+    """With `--planner you` a line calls a tool or is the answer; the end of the input leaves the run paused."""
+    monkeypatch.setattr("sys.stdin", io.StringIO('get_weather {"city": "Beijing"}\ncalculator {\n31 degrees.\n'))
+    assert main(["run", "--planner", "you"]) == 0
+    shown = capsys.readouterr().out
+    assert '  get_weather {"city": ...}' in shown
+    assert "got Beijing: 31.0 degrees Celsius" in shown
+    assert "not valid JSON" in shown
+    assert "Answer\n  31 degrees." in shown
+
+    assert main(["run", "--planner", "you"]) == 1
+    assert "waits for your decision" in capsys.readouterr().out
 
 
 def test_each_step_is_printed_as_it_finishes(capsys):

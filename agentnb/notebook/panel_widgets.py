@@ -33,6 +33,7 @@ from agentnb.text import shorten
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+PLANNERS = (("tools: the model calls them", "tools"), ("json: a plan as JSON", "json"), ("you: a form asks you", "you"))
 TICK_SECONDS = 0.25
 _SLOW_TICKS = 4
 _ICONS = {"run": "play", "step": "step-forward", "resume": "forward", "fork": "code-fork"}
@@ -80,9 +81,9 @@ class PanelWidgets:
         )
         self.model = self._bound(model, "model", width="24em")
         own = [("the agent's own", "")] if not isinstance(base.planner, str) else []
-        planner = kit.Dropdown(description="Planner", options=[*own, ("tools", "tools"), ("json", "json")])
+        planner = kit.Dropdown(description="Planner", options=[*own, *PLANNERS])
         planner.value = fields.planner
-        self.planner = self._bound(planner, "planner", width="16em")
+        self.planner = self._bound(planner, "planner", width="20em")
         self.limits = {name: self._limit(name) for name in LIMITS}
         self.tools_box = kit.HBox([], layout=kit.Layout(**_ROW))
         limits = kit.HBox([kit.Label("Limits"), *self.limits.values()], layout=kit.Layout(**_ROW))
