@@ -77,6 +77,18 @@ def open_tool(magics: AgentMagics, words: list[str]) -> None:
     magics.shell.set_next_input("%%tool\n" + source, replace=False)
 
 
+def show_run(magics: AgentMagics, words: list[str]) -> None:
+    """[NAME]: show a run again with all its steps, the newest one when none is named."""
+    from agentnb.notebook.live import publish
+    from agentnb.notebook.render import run_blocks
+
+    state = run_named(words[0], magics.shell.user_ns) if words else magics.last
+    if state is None or len(words) > 1:
+        raise UsageError("%agent show needs one run", remedy="%agent show NAME, after a %%agent cell.")
+    for block in run_blocks(state, magics.preferences.output_bytes, words[0] if words else "run"):
+        publish(block)
+
+
 def show_plot(magics: AgentMagics, words: list[str]) -> None:
     """[NAME ...]: plot tokens and steps of these runs, or of the newest one."""
     from IPython.display import display
@@ -206,6 +218,7 @@ COMMANDS: dict[str, Callable[[Any, list[str]], None]] = {
     "fork": fork_run,
     "panel": show_panel,
     "stop": stop_run,
+    "show": show_run,
     "plot": show_plot,
     "diff": show_diff,
     "loop": show_loop,

@@ -1,4 +1,4 @@
-"""A JupyterLab server and a headless Chromium for the tests of this folder."""
+"""A Jupyter server and a headless Chromium for the tests of this folder, which share them and come last of all tests."""
 
 from __future__ import annotations
 
@@ -6,15 +6,21 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from lab_server import FLAGS, LabPage, LabServer, OpenNotebook
+from lab_server import FLAGS, LabPage, LabServer, Notebook7Page, OpenNotebook
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
 ARTIFACTS = Path(__file__).parents[2] / ".artifacts"
 
 
-@pytest.fixture(scope="module")
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Browser tests come last: they share a browser, and while playwright's loop is there no test can make its own."""
+    items.sort(key=lambda item: item.get_closest_marker("browser") is not None)
+
+
+@pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabServer]:
     """A server with its own settings."""
     if not CHROMIUM:
@@ -24,26 +30,43 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabServer]:
     made.stop()
 
 
-@pytest.fixture(scope="module")
-def lab(server: LabServer) -> Iterator[LabPage]:
-    """JupyterLab in Chromium; it ends with the module, since playwright's loop would be in the way of other tests."""
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """Chromium."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield LabPage(browser, server)
-        browser.close()
+        made = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield made
+        made.close()
+
+
+@pytest.fixture(scope="session")
+def lab(server: LabServer, browser: Any) -> LabPage:
+    """JupyterLab in a page."""
+    return LabPage(browser, server)
+
+
+@pytest.fixture(scope="session")
+def notebook7(server: LabServer, browser: Any) -> Notebook7Page:
+    """Notebook 7 in a page."""
+    return Notebook7Page(browser, server)
 
 
 @pytest.fixture
 def opened(lab: LabPage) -> Iterator[Callable[..., OpenNotebook]]:
     """`opened("name.ipynb", cells)`: a notebook of these cells, or one that lies there, open in the page."""
+    yield from opener(lab)
+
+
+def opener(page: LabPage) -> Iterator[Callable[..., OpenNotebook]]:
+    """A function that opens notebooks in a page; they are closed at the end."""
     notebooks: list[OpenNotebook] = []
 
     def open_notebook(name: str, cells: list[str] | None = None) -> OpenNotebook:
         if cells is not None:
-            lab.server.write(name, cells)
-        notebooks.append(OpenNotebook(lab, name))
+            page.server.write(name, cells)
+        notebooks.append(OpenNotebook(page, name))
         return notebooks[-1]
 
     yield open_notebook

@@ -1,4 +1,4 @@
-"""JupyterLab for tests: a server of its own on a free loopback port, and a notebook opened in a browser page.
+"""JupyterLab and Notebook 7 for tests: a server of its own on a free loopback port, and a notebook opened in a browser page.
 
 Nothing here waits for a fixed time: it waits for a state of the kernel, of the notebook's model or of the page.
 """
@@ -67,6 +67,7 @@ class LabServer:
             "ServerApp.root_dir": str(self.folder),
             "ServerApp.password": "",
             "IdentityProvider.token": TOKEN,
+            "JupyterNotebookApp.expose_app_in_browser": "True",
             "LabApp.check_for_updates_class": "jupyterlab.NeverCheckForUpdate",
         }
         command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--expose-app-in-browser", "--allow-root"]
@@ -151,8 +152,16 @@ class LabPage:
         self.page.set_default_timeout(SECONDS * 1000)
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
         self.page.on("console", self._heard)
-        self.page.goto(f"{server.url}/lab?reset&token={TOKEN}")
+        self.start()
+
+    def start(self) -> None:
+        """Load JupyterLab."""
+        self.page.goto(f"{self.server.url}/lab?reset&token={TOKEN}")
         self.page.wait_for_function("window.jupyterapp && document.querySelector('#jp-main-dock-panel')")
+
+    def open(self, name: str) -> None:
+        """Open a notebook."""
+        self.run_command("docmanager:open", path=name)
 
     def _heard(self, message: Any) -> None:
         if message.type == "error":
@@ -174,8 +183,20 @@ class LabPage:
         self.page.screenshot(path=str(path))
 
 
+class Notebook7Page(LabPage):
+    """Notebook 7 in one page of a browser, which loads anew for each notebook."""
+
+    def start(self) -> None:
+        """Nothing is loaded before a notebook is opened."""
+
+    def open(self, name: str) -> None:
+        """Load the page of a notebook."""
+        self.page.goto(f"{self.server.url}/notebooks/{name}?token={TOKEN}")
+        self.page.wait_for_function("window.jupyterapp?.shell?.currentWidget")
+
+
 class OpenNotebook:
-    """A notebook open in JupyterLab.
+    """A notebook open in JupyterLab or Notebook 7.
 
     Args:
         lab: The page.
@@ -187,21 +208,33 @@ class OpenNotebook:
         self.page = lab.page
         self.path = lab.server.folder / name
         lab.errors.clear()
-        lab.run_command("docmanager:open", path=name)
-        self._wait_until_ready()
+        lab.open(name)
+        self._wait_until_shown()
+        self.wait_for_kernel()
 
-    def _wait_until_ready(self) -> None:
+    def _wait_until_shown(self) -> None:
         self.page.wait_for_function(
             """async name => {
-                const panel = jupyterapp.shell.currentWidget;
+                const panel = window.jupyterapp?.shell.currentWidget;
                 if (panel?.context?.path !== name) return false;
                 await panel.context.ready;
                 await panel.revealed;
                 await panel.sessionContext.ready;
-                return panel.sessionContext.session?.kernel?.status === 'idle';
+                return Boolean(panel.sessionContext.session?.kernel);
             }""",
             arg=self.path.name,
         )
+
+    def wait_for_kernel(self) -> None:
+        """Wait until the kernel has nothing to do."""
+        self.page.wait_for_function(
+            "() => jupyterapp.shell.currentWidget.sessionContext.session.kernel.status === 'idle'"
+        )
+
+    def reload(self) -> None:
+        """Load the page again, as its button does, whether the kernel works or not."""
+        self.page.reload()
+        self._wait_until_shown()
 
     def start_all(self) -> None:
         """Run All, without waiting for the end."""
@@ -211,6 +244,16 @@ class OpenNotebook:
         """Run All, to the end."""
         self.start_all()
         self.wait_for_cells()
+
+    def start_cell(self, number: int) -> None:
+        """Run one cell, without waiting for the end."""
+        self.page.evaluate(
+            """number => {
+                jupyterapp.shell.currentWidget.content.activeCellIndex = number;
+                jupyterapp.commands.execute('notebook:run-cell');
+            }""",
+            number,
+        )
 
     def run_cell(self, number: int) -> None:
         """Run one cell, to its end."""

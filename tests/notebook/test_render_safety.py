@@ -6,6 +6,7 @@ import html
 import re
 
 import pytest
+from hostile import PAYLOADS
 from html_seen import Seen
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,69 +17,6 @@ from agentnb.core.state import State
 from agentnb.notebook.bounds import shown
 from agentnb.notebook.render import Block, goal_block, run_blocks, step_block
 
-PAYLOADS = [
-    "<script>alert(1)</script>",
-    "<ScRiPt src=//x.example/a.js></sCrIpT>",
-    "<img src=x onerror=alert(1)>",
-    '<img src="x" onerror="alert(1)"',
-    "<svg onload=alert(1)>",
-    "<svg><script>alert(1)</script></svg>",
-    "<svg><animate onbegin=alert(1) attributeName=x dur=1s>",
-    "<math><mtext><table><mglyph><style><img src=x onerror=alert(1)>",
-    "<iframe src=javascript:alert(1)></iframe>",
-    '<iframe srcdoc="<script>alert(1)</script>"></iframe>',
-    "<object data=javascript:alert(1)></object>",
-    "<embed src=javascript:alert(1)>",
-    "<base href=//x.example/>",
-    "<link rel=stylesheet href=//x.example/a.css>",
-    "<style>*{display:none}</style>",
-    "<meta http-equiv=refresh content='0;url=//x.example'>",
-    "<form action=//x.example><button>ok</button></form>",
-    "<input autofocus onfocus=alert(1)>",
-    "<details open ontoggle=alert(1)>",
-    "<body onload=alert(1)>",
-    "<video><source onerror=alert(1)>",
-    "<audio src=x onerror=alert(1)>",
-    "<marquee onstart=alert(1)>",
-    "<a href=javascript:alert(1)>click</a>",
-    '<a href="jav&#x09;ascript:alert(1)">click</a>',
-    "<template><img src=x onerror=alert(1)></template>",
-    '<noscript><p title="</noscript><img src=x onerror=alert(1)>">',
-    "<xmp><img src=x onerror=alert(1)></xmp>",
-    "</pre><script>alert(1)</script><pre>",
-    "</summary></details></div><script>alert(1)</script>",
-    "</code></span><img src=x onerror=alert(1)>",
-    '"><img src=x onerror=alert(1)>',
-    "' onmouseover='alert(1)",
-    '" style="background:url(javascript:alert(1))',
-    "<!--><img src=x onerror=alert(1)>-->",
-    "<![CDATA[<img src=x onerror=alert(1)>]]>",
-    "<?xml version='1.0'?><img src=x onerror=alert(1)>",
-    "&lt;img src=x onerror=alert(1)&gt;",
-    "&#60;script&#62;alert(1)&#60;/script&#62;",
-    "<\x00script>alert(1)</script>",
-    "<scr\x1b[31mipt>alert(1)</scr\x1b[0mipt>",
-    "<scr\u202eipt>alert(1)</script>",
-    "\ud83d<img src=x onerror=alert(1)>",
-    "[click](javascript:alert(1))",
-    "[click](JaVaScRiPt:alert(1))",
-    "[click](data:text/html;base64,PHNjcmlwdD4=)",
-    "[click](vbscript:alert(1))",
-    "[click](file:///etc/passwd)",
-    "![tracker](https://x.example/pixel.png)",
-    "![x](data:image/svg+xml;base64,PHN2Zz4=)",
-    '[a](https://x.example/"onmouseover=alert(1))',
-    '[a](<https://x.example/> "t\' onclick=alert(1)")',
-    '<https://x.example/?a="onclick=alert(1)>',
-    "[x]: javascript:alert(1)\n\n[x]",
-    "```html\n<script>alert(1)</script>\n```",
-    '```"><img src=x onerror=alert(1)>\ncode\n```',
-    "| <img src=x onerror=alert(1)> |\n|---|\n| <script>alert(1)</script> |",
-    "\\(\\href{javascript:alert(1)}{x}\\)",
-    '$$\\class{x" onclick="alert(1)}{y}$$',
-    "$$</span><script>alert(1)</script>$$",
-    "\\(\\unicode{x<img src=x onerror=alert(1)>}\\)",
-]
 TAGS = set(
     [
         "div",

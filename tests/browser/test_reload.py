@@ -1,0 +1,47 @@
+"""The page is loaded again in the middle of a run: the run goes on, and all of it can be shown afterwards."""
+
+from __future__ import annotations
+
+import pytest
+
+pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(180)]
+
+SET_UP = """
+%load_ext agentnb
+import time
+from pathlib import Path
+from agentnb import ScriptedModel, calls, tool
+
+@tool(timeout=60)
+def look(place: int) -> str:
+    "Look."
+    while not Path(f"seen-{place}").exists():
+        time.sleep(0.02)
+    return f"saw {place}"
+
+model = ScriptedModel([calls("look", place=1), calls("look", place=2), calls("look", place=3), "Saw all three."])
+""".strip()
+ASK = "%%agent -m model -o run\nLook at three places."
+
+
+def test_a_reload_costs_output_and_nothing_else(opened, artifacts):
+    """JupyterLab drops what comes after it was loaded again; the run ends in the kernel, and `%agent show` gives it whole."""
+    notebook = opened("reload.ipynb", [SET_UP, ASK, "%agent show run"])
+    notebook.run_cell(0)
+    notebook.start_cell(1)
+    (notebook.path.parent / "seen-1").touch()
+    notebook.page.get_by_text("Step 2: look runs").first.wait_for()
+    notebook.save()
+    notebook.reload()
+    assert "asked look for place=1" in notebook.cell(1).inner_text()
+    for place in (2, 3):
+        (notebook.path.parent / f"seen-{place}").touch()
+    notebook.wait_for_kernel()
+    notebook.run_cell(2)
+    notebook.lab.picture(artifacts / "reloaded.png")
+    whole = notebook.cell(2).inner_text()
+
+    assert [f"place={place} · got saw {place}" in whole for place in (1, 2, 3)] == [True] * 3
+    assert "Saw all three." in whole
+    assert "cancelled" not in whole
+    assert "Error displaying widget" not in notebook.page.inner_text("body")
