@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agentnb import __version__, settings
+from agentnb import settings
 from agentnb.errors import AgentnbError, RecordingError, UsageError
 from agentnb.models.profiles import PROFILES
 from agentnb.records.recording_file import FORMAT, RecordingFile
@@ -25,11 +25,10 @@ from agentnb.text import mask
 
 TAG = "agentnb-recording"
 """The tag of the cell with the recordings."""
-NOTE = f"""## Before you begin
+NOTE = """## Before you begin
 
-This lesson brings its recordings along: it needs no key, no model and no other file, only the package
-`agentnb-jupyter`, version {__version__} or newer. The next cell writes the recordings into the current folder: run it,
-it need not be read."""
+This lesson brings its recordings along: it needs no key, no model and no other file, only the package `agentnb-jupyter`
+(0.1 or newer). The next cell writes the recordings into the current folder: run it, it need not be read."""
 _HEAD = """#@title The recordings of this lesson: run this cell, there is no need to read it
 from agentnb.records.lesson import unpack
 """
