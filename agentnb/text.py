@@ -10,8 +10,15 @@ import re
 from collections.abc import Collection
 from difflib import get_close_matches
 
-_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_ANSI = re.compile(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|\x1b(?:\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+_ZERO_WIDTH = (
+    r"\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f"
+    r"\ufe00-\ufe0f\ufeff\U000e0000-\U000e0fff"
+)
+_SIGN = re.compile(f"[{_CONTROL.pattern[1:-1]}{_ZERO_WIDTH}]")
+_UNSEEN = re.compile(f"{_ANSI.pattern}|{_SIGN.pattern}")
+"""What takes no room when it is shown, so that a key with it inside reads like the key."""
 _PIECE = 8
 _secrets: dict[str, re.Pattern[str]] = {}
 _grams: set[str] = set()
@@ -63,6 +70,7 @@ def no_such_tool(name: str, names: Collection[str]) -> str:
 
 def hide(secret: str) -> None:
     """From now on `mask` hides this secret and every piece of it of 8 or more characters."""
+    secret = _UNSEEN.sub("", secret)
     if len(secret) < _PIECE or secret in _secrets:
         return
     pieces = {secret[i : i + _PIECE] for i in range(len(secret) - _PIECE + 1)}
@@ -71,20 +79,32 @@ def hide(secret: str) -> None:
 
 
 def mask(text: str) -> str:
-    """The text with every known secret, or piece of one, replaced by "[hidden]"."""
+    """The text with every known secret, or piece of one, replaced by "[hidden]", whatever unseen signs are in it."""
+    seen = _UNSEEN.sub("", text) if _SIGN.search(text) else text
     # eight characters hold four that begin at a multiple of five: most texts share none, and need no search
-    if _grams.isdisjoint([text[i : i + 4] for i in range(0, len(text) - 3, 5)]):
+    if _grams.isdisjoint([seen[i : i + 4] for i in range(0, len(seen) - 3, 5)]):
         return text
-    found = {match.start() for pattern in tuple(_secrets.values()) for match in pattern.finditer(text)}
-    return _cover(text, sorted(found)) if found else text
+    found = {match.start() for pattern in tuple(_secrets.values()) for match in pattern.finditer(seen)}
+    places = range(len(text)) if len(seen) == len(text) else _places(text)
+    return _cover(text, [(places[start], places[start + _PIECE - 1] + 1) for start in sorted(found)])
 
 
-def _cover(text: str, starts: list[int]) -> str:
+def _places(text: str) -> list[int]:
+    """Where each character stands that is seen."""
+    places: list[int] = []
+    at = 0
+    for unseen in _UNSEEN.finditer(text):
+        places += range(at, unseen.start())
+        at = unseen.end()
+    return [*places, *range(at, len(text))]
+
+
+def _cover(text: str, spans: list[tuple[int, int]]) -> str:
     parts: list[str] = []
     position = 0
     end = -1
-    for start in starts:
+    for start, stop in spans:
         if start > end:
             parts += [text[position:start], "[hidden]"]
-        end = position = start + _PIECE
+        end = position = stop
     return "".join([*parts, text[position:]])

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from agentnb.memory.quoted import QUOTED, label, quoted
 from agentnb.memory.table import Shown
 from agentnb.memory.words import terms
 from agentnb.text import shorten
+from agentnb.tools.quoted import QUOTED, label, quoted
 
 _SNIPPET = 200
 _MOST_FAILURES = 10

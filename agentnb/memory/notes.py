@@ -24,12 +24,12 @@ from agentnb.core.state import State
 from agentnb.errors import UsageError
 from agentnb.memory import reminding
 from agentnb.memory.database import Database
-from agentnb.memory.quoted import readable
 from agentnb.memory.summary import extract, material, summarise
 from agentnb.memory.table import Shown
 from agentnb.memory.words import WordIndex, match_query, terms
 from agentnb.models.named import to_model
 from agentnb.text import shorten
+from agentnb.tools.quoted import readable
 from agentnb.tools.tool import Tool
 
 MOST_CHARACTERS = 2_000

@@ -18,8 +18,8 @@ from agentnb.core.middleware import Middleware, StateMade
 from agentnb.core.model import Model, Prompt
 from agentnb.core.state import State
 from agentnb.errors import ModelError
-from agentnb.memory.quoted import QUOTED, quoted
 from agentnb.text import mask
+from agentnb.tools.quoted import QUOTED, quoted
 from agentnb.tools.tool import Tool, tool
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ import json
 from agentnb.core.messages import Message, ToolResult, user
 from agentnb.core.model import Model, ModelRequest, Prompt, ask
 from agentnb.core.state import State
-from agentnb.memory.quoted import QUOTED, quoted, readable
 from agentnb.text import bound, shorten
+from agentnb.tools.quoted import QUOTED, quoted, readable
 
 MOST_SUMMARY = 600
 """Characters of a summary."""

@@ -7,8 +7,8 @@ from html import escape
 from itertools import islice
 from typing import Any
 
-from agentnb.memory.quoted import readable
 from agentnb.text import shorten
+from agentnb.tools.quoted import readable
 
 MOST_ROWS = 50
 _MOST_CELL = 160

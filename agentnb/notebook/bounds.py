@@ -28,8 +28,8 @@ _LINE_BYTES = 12
 _TRIES = 8
 _DISPLAY_BYTES = 300
 _NOTE_BYTES = 120
-_C1_SEQUENCE = re.compile("\x9b[0-?]*[ -/]*[@-~]")
-_UNSEEN = re.compile("[\x80-\x9f\u202a-\u202e\u2066-\u2069]")
+_TURNING = re.compile("[\u202a-\u202e\u2066-\u2069]")
+"""Signs that turn the direction of what follows them."""
 _JOINERS = "\u200d\ufe0e\ufe0f"
 
 
@@ -79,7 +79,7 @@ def shown(text: str) -> str:
     """The text as it can be shown: no colour codes, control characters or secrets, and valid Unicode."""
     text = plain(clean(text)).replace("\r\n", "\n").replace("\r", "\n")
     if not text.isascii():
-        text = _UNSEEN.sub("", _C1_SEQUENCE.sub("", text))
+        text = _TURNING.sub("", text)
     return mask(text)
 
 

@@ -13,9 +13,9 @@ from agentnb import Agent, ScriptedModel, calls
 from agentnb.core.messages import ToolCall
 from agentnb.errors import AgentnbError, UsageError
 from agentnb.memory.knowledge import Knowledge
-from agentnb.memory.quoted import QUOTED
 from agentnb.memory.sources import MOST_BYTES
 from agentnb.settings import Secret
+from agentnb.tools.quoted import QUOTED
 
 MANUAL = "# Shop\n\n## Refunds\nWithin seven days money comes back.\n\n## 退款\n七天内可以退款。\n"
 """A small document in two languages."""

@@ -12,8 +12,8 @@ from agentnb import Agent, Limits, ScriptedModel, State, StopReason, calls, load
 from agentnb.core.messages import ToolCall
 from agentnb.errors import ModelError
 from agentnb.memory.notes import Notes
-from agentnb.memory.quoted import QUOTED
 from agentnb.memory.reminding import HEAD
+from agentnb.tools.quoted import QUOTED
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentnb.memory.hits import Hit, told
-from agentnb.memory.quoted import QUOTED, label, quoted
+from agentnb.tools.quoted import QUOTED, label, quoted
 
 BREAKS = "\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
 

@@ -28,7 +28,7 @@ def quoted(text: str, limit: int = 4_000) -> str:
 
 def readable(text: str) -> str:
     """The text as it may be kept and shown: no secrets, no control or invisible signs, lines end in LF."""
-    lines = "\n".join(plain(mask(clean(text))).splitlines())
+    lines = "\n".join(mask(plain(clean(text))).splitlines())
     return _INVISIBLE.sub("", lines).strip("\n")
 
 
