@@ -83,6 +83,7 @@ def test_a_bad_task_hurts_no_other(tmp_path):
     assert "OSError" in next(tmp_path.glob("t2-*.error.txt")).read_text()
 
 
+@pytest.mark.slow
 def test_the_same_call_pays_for_nothing_twice(tmp_path):
     """The second call asks nobody and shows the same."""
     model = Adder()

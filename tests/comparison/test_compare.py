@@ -123,7 +123,7 @@ def test_disagreements_come_first():
 
     assert [line["task"] for line in result.grid[:5]] == ["t1", "t3", "t5", "t7", "t9"]
     assert result.diff("t1").first["step"] == 1
-    assert "result.diff(&#x27;t1&#x27;, &#x27;good&#x27;, &#x27;odd&#x27;)" in result.html
+    assert "result.diff(&#x27;t1&#x27;, &#x27;good&#x27;, &#x27;odd&#x27;, 1)" in result.html
 
 
 def test_nothing_of_a_model_is_markup():
