@@ -177,6 +177,7 @@ def test_a_recording_does_not_answer(tmp_path):
 # ── faults of the server ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fault", "text", "remedy"),
     [
@@ -405,6 +406,7 @@ def test_a_callable_without_an_end():
     assert found(model)["ending"].status == PROBLEM
 
 
+@pytest.mark.slow
 def test_a_whole_reply_that_never_comes():
     """Where the first question takes too long because the reply has no end, the doctor finds out by streaming it."""
 
@@ -440,6 +442,7 @@ def test_what_is_no_repetition(text):
     assert repeated_unit(text) == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("faults", "status", "text"),
     [

@@ -34,6 +34,7 @@ def test_arguments_become_the_strict_json_of_an_object(text: str, sent: str) -> 
     assert object_text(text) == sent
 
 
+@pytest.mark.slow
 @given(st.text() | st.recursive(st.none() | st.floats() | st.text(), st.lists, max_leaves=5).map(json.dumps))
 def test_any_text_gives_an_object_that_every_server_takes(text: str) -> None:
     """No text can break a later request."""

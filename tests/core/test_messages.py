@@ -46,6 +46,7 @@ def test_valid_arguments_go_back_byte_for_byte(arguments):
     assert ToolCall("c1", "add", arguments).wire_arguments == arguments
 
 
+@pytest.mark.slow
 @given(st.text(max_size=30) | st.dictionaries(st.text(max_size=3), st.integers()).map(json.dumps))
 def test_every_argument_text_can_be_sent(arguments):
     """No argument text breaks the conversation."""

@@ -519,6 +519,7 @@ def test_ten_thousand_steps_know_no_recursion():
     gc.collect()
 
 
+@pytest.mark.slow
 def test_a_long_pickle_is_not_quadratic():
     """The shared prompt is written once: a run of twice the length makes a pickle of about twice the size."""
     short, long = (len(pickle.dumps(long_run(steps))) for steps in (200, 400))

@@ -87,6 +87,7 @@ def test_chinese_takes_its_room():
     assert {len(each.text) for each in made} == {100}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("piece", [".", "a.", "a \n", "。", "\n ", "A. "])
 def test_no_text_takes_long(piece):
     """The work grows with the text, not with its square: fifty thousand signs of the worst kinds."""

@@ -121,6 +121,7 @@ MESSAGES = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.slow
 @given(MESSAGES, st.sampled_from(["stop", "length", "tool_calls", "content_filter", "eos"]), st.data())
 def test_whole_and_streamed_answers_are_read_alike(message, finish, data):
     """The same content gives the same reply, whatever the pieces and the cuts of the stream."""
@@ -273,6 +274,7 @@ def test_an_emoji_cut_between_two_deltas_is_whole():
     assert read(data, streamed=True).text == "😀"
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_think_tags_may_be_cut_anywhere(data):
     """What is shown while it arrives is split like the whole, wherever the tags are cut."""
@@ -457,6 +459,7 @@ ANYTHING = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.sampled_from(WORDS), ANYTHING, max_size=6))
 def test_odd_messages_never_break_the_reader(message):
     """Whatever a message holds: a reply or a ModelError, never an error of Python."""
@@ -465,6 +468,7 @@ def test_odd_messages_never_break_the_reader(message):
             read(data, streamed=streamed)
 
 
+@pytest.mark.slow
 @given(ANYTHING)
 def test_odd_bodies_never_break_the_reader(body):
     """The same for whole bodies and chunks of any shape."""

@@ -338,8 +338,14 @@ HTTP = (
 LOCAL = (Local("scripted", ScriptedModel), Local("callable", callable_model))
 MODELS = (*HTTP, *LOCAL)
 
-every = pytest.mark.parametrize("row", MODELS, ids=lambda row: row.name)
-over_http = pytest.mark.parametrize("row", HTTP, ids=lambda row: row.name)
+
+def rows(models: Sequence[Any]) -> list[Any]:
+    """The models as parameters: of the dialects only the first is quick enough for every small change."""
+    return [pytest.param(row, marks=pytest.mark.slow) if row in HTTP[1:] else row for row in models]
+
+
+every = pytest.mark.parametrize("row", rows(MODELS), ids=lambda row: row.name)
+over_http = pytest.mark.parametrize("row", rows(HTTP), ids=lambda row: row.name)
 both_ways = pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
 
 
@@ -528,7 +534,9 @@ def test_calls_that_were_cut_off(row, streamed):
     assert "length limit" in opened.told()[1][-1][2]
 
 
-@pytest.mark.parametrize("row", [row for row in MODELS if getattr(row, "refuses", True)], ids=lambda row: row.name)
+@pytest.mark.parametrize(
+    "row", rows([row for row in MODELS if getattr(row, "refuses", True)]), ids=lambda row: row.name
+)
 @both_ways
 def test_a_refusal(row, streamed):
     """It ends the run as refused, with the model's words, after one request; where a dialect has a form for it."""
@@ -572,8 +580,8 @@ def test_many_at_once(row):
         assert sorted(reply.text for reply in asyncio.run(all_of_them())) == sorted(say.text for say in says)
 
 
-@pytest.mark.parametrize("first", MODELS, ids=lambda row: row.name)
-@pytest.mark.parametrize("second", MODELS, ids=lambda row: f"to {row.name}")
+@pytest.mark.parametrize("first", rows(MODELS), ids=lambda row: row.name)
+@pytest.mark.parametrize("second", rows(MODELS), ids=lambda row: f"to {row.name}")
 def test_another_model_goes_on(first, second):
     """The history of one model is valid for any other: foreign reasoning is left out, ids and results still match."""
     odd = (("call.1|" + "x" * 80, "add", {"a": 1, "b": 2}), ("c 2", "add", {"a": 3, "b": 4}))

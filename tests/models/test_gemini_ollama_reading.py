@@ -48,6 +48,7 @@ def bytes_of(answer: Raw) -> bytes:
     return b"".join(answer.pieces) if answer.pieces is not None else json.dumps(answer.body).encode()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["gemini_stream_tools.sse", "ollama_stream_tools.ndjson"])
 def test_golden_streams(name):
     """Each is read as written down beside it, in one piece, byte by byte and cut in two anywhere."""

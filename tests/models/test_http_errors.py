@@ -177,6 +177,7 @@ VALUES = st.recursive(ATOMS, lambda inner: st.lists(inner, max_size=3) | st.dict
 DATES = st.text("0123456789 ,:+-MonJanGT", max_size=40)
 
 
+@pytest.mark.slow
 @settings(max_examples=50)
 @given(VALUES, st.one_of(DATES, st.floats().map(str), DATES.map("Mon, 01 Jan 2024 00:00:00 {}".format)))
 @example({"error": json.loads("[" * 400 + "]" * 400)}, "1")

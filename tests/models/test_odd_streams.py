@@ -206,6 +206,7 @@ def test_a_null_in_the_place_of_a_list(streamed):
         read(b'{"content": null}', "application/json", streamed, "anthropic")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("splitter", [EventSplitter, LineSplitter])
 def test_one_large_event_takes_linear_time(splitter):
     """Thirty megabytes in two thousand pieces are no matter of seconds."""

@@ -54,6 +54,7 @@ def ran(model: Any, streamed: bool) -> tuple[State, list[Any]]:
     return run, [event.delta for event in seen if isinstance(event, Streamed)]
 
 
+@pytest.mark.slow
 @over_http
 @both_ways
 def test_a_replay_is_equal_and_opens_no_socket(row, streamed, tmp_path, monkeypatch):
@@ -99,6 +100,7 @@ def test_no_key_and_no_header_is_recorded(row, tmp_path):
     assert not any(word in written for word in ("key-test", "0123456789", "authorization", "x-api-key", "bearer"))
 
 
+@pytest.mark.slow
 @over_http
 def test_recording_again_changes_only_what_changed(row, tmp_path):
     """Other ids and signatures of the provider change no byte; another answer changes its line alone."""

@@ -57,6 +57,7 @@ def ids_of(model: Any, messages: list[Message]) -> tuple[list[str], list[str]]:
     return called, [message["tool_call_id"] for message in told if message["role"] == "tool"]
 
 
+@pytest.mark.slow
 @every
 @settings(max_examples=20)
 @given(st.lists(st.sets(st.sampled_from(["a", "a_2", "call_1", "x" * 70]), min_size=1).map(tuple), max_size=6))

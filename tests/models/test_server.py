@@ -49,6 +49,7 @@ def test_it_streams_when_asked():
     assert chunks[-1]["usage"]["prompt_tokens"] > 0
 
 
+@pytest.mark.slow
 def test_it_fails_as_told():
     """Errors of the script, other addresses and the end of the script are error answers."""
     with ScriptedServer([ValueError("broken"), Raw({"error": "busy"}, 429, {"retry-after": "1"})]) as server:

@@ -68,6 +68,7 @@ LINE_ENDS = st.sampled_from(["\n", "\r\n", "\r"])
 PAYLOADS = st.text(st.characters(blacklist_characters="\r\n", blacklist_categories=["Cs"]), min_size=1)
 
 
+@pytest.mark.slow
 @given(st.lists(PAYLOADS, max_size=6), LINE_ENDS, st.booleans(), st.data())
 def test_any_stream_any_cuts(payloads, end, space, data):
     """Whatever the payloads, the line end and the cuts: the same events."""

@@ -22,6 +22,7 @@ def told(pieces: list[str]) -> tuple[str, str]:
     return reasoning, text
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(words=WORDS, data=st.data())
 def test_pieces_say_the_same_as_the_whole(words, data):

@@ -437,6 +437,7 @@ def test_one_model_serves_many_loops_and_threads():
     assert texts == ["fine"] * 7
 
 
+@pytest.mark.slow
 def test_clients_are_closed_with_their_loop():
     """After the loop there is no client left, and no open socket to warn of."""
     with ScriptedServer(["fine"]) as server:

@@ -6,6 +6,7 @@ import pickle
 import re
 from dataclasses import replace
 
+import pytest
 from html_seen import Seen
 from made_runs import VERSION, answered, call, long_run, newest, one_call, plan, result
 
@@ -110,6 +111,7 @@ def test_a_long_request_is_only_pointed_at():
     assert "Request" not in step_of(State.start("goal").planned(Decision(answer="ok"))).html
 
 
+@pytest.mark.slow
 def test_a_step_of_a_long_run_looks_at_a_bounded_part_of_it():
     """The cost of a step doesn't grow with the run: no more messages are read than could be shown."""
 

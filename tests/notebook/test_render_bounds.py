@@ -59,6 +59,7 @@ def test_a_cut_tears_no_character():
     assert piece == family * (len(piece) // len(family))
 
 
+@pytest.mark.slow
 @given(st.text(max_size=400), st.integers(0, 600), st.booleans())
 def test_cut_keeps_its_bound(text, room, tail):
     """Whatever the text, what is shown of it costs at most its room, and a whole text comes without a note."""
@@ -70,6 +71,7 @@ def test_cut_keeps_its_bound(text, room, tail):
     assert bool(missing) or piece == shown(text)
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(0, 5_000), min_size=1, max_size=20), st.integers(3_000, 20_000))
 def test_shares_divide_the_room(costs, room):
     """Nobody gets more than asked for, all together no more than there is, and nothing is left while one goes short."""
@@ -121,6 +123,7 @@ def test_a_run_stays_within_its_bound(steps, content):
     assert all(block.html.count("Step ") for block in blocks[1:-1])
 
 
+@pytest.mark.slow
 def test_a_smaller_bound_is_kept_as_well():
     """The bound is a setting."""
     for total in (20_000, 60_000):
@@ -148,6 +151,7 @@ def test_a_step_keeps_its_limit(huge, limit):
     assert "Step 1" in block.html
 
 
+@pytest.mark.slow
 def test_goal_and_ending_keep_their_limits():
     """A goal of 5 MB, an answer of 5 MB, an error of 5 MB."""
     from agentnb.core.limits import StopReason

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from html_seen import Seen
 from made_runs import newest
 
@@ -38,6 +39,7 @@ def test_the_command_stands_below_the_json():
     assert KEY[:8] not in seen.text
 
 
+@pytest.mark.slow
 def test_a_long_address_and_many_steps_stay_within_the_bound():
     """Commands count in the room of a run as everything else does."""
     state = run_of(60, "word " * 500, headers={f"x-own-{number}": "v" * 400 for number in range(20)})

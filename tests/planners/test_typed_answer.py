@@ -196,6 +196,7 @@ def test_types_that_take_more_fields_get_them():
     assert (value.day, value.model_extra) == (date(2026, 2, 1), {"more": 1})
 
 
+@pytest.mark.slow
 @given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(), lambda each: st.lists(each), max_leaves=8))
 def test_every_value_comes_back_from_its_own_form(value):
     """What is written as the schema says is read as it is."""

@@ -123,6 +123,7 @@ def test_every_panel_can_be_drawn(run, kind):
     assert size["alt"].startswith("Tokens per step. run: ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [2, 4, 7])
 def test_runs_beside_each_other(number):
     """Bars of up to four runs share a scale; more runs become lines."""

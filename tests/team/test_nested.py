@@ -306,6 +306,7 @@ def test_a_nested_run_is_drawn_inside_its_step():
     assert "  Nested run of middle · 2 steps · answered\n    Step 1 · asked inner for task='deeper'" in step.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("parts", "steps"), [(1, 120), (60, 2)])
 def test_nested_runs_keep_to_the_room_of_a_cell(parts, steps):
     """Many steps, or many runs: the whole saved output stays below its bound, and says what is left out."""

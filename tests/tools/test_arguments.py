@@ -299,6 +299,7 @@ def test_error_texts_are_short(text):
     assert "Traceback" not in told
 
 
+@pytest.mark.slow
 def test_many_problems_are_counted_quickly():
     """A list of wrong items shows the first ones and doesn't hold up the run."""
 
@@ -394,6 +395,7 @@ def test_any_text_is_read_or_refused(text):
         cast_arguments(ToolCall("c1", "every", text), EVERY.parameters)
 
 
+@pytest.mark.slow
 @given(
     st.fixed_dictionaries(
         {},

@@ -166,6 +166,7 @@ def test_objects_that_can_not_be_shown(value):
     assert "can't be shown" in text_of(value)
 
 
+@pytest.mark.slow
 def test_very_deep_data_is_cut():
     """A hundred thousand levels are no recursion."""
     deep: list[Any] = []
@@ -329,6 +330,7 @@ nested = st.recursive(
 BRIEFLY = settings(max_examples=50, deadline=None)
 
 
+@pytest.mark.slow
 @given(nested, st.integers(100, 3_000))
 @BRIEFLY
 def test_any_nested_value_is_bounded_text(value, limit):
@@ -341,6 +343,7 @@ def test_any_nested_value_is_bounded_text(value, limit):
     assert isinstance(notes, tuple)
 
 
+@pytest.mark.slow
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers(-(2**60), 2**60) | st.text(alphabet="abc é", max_size=9),
