@@ -9,6 +9,7 @@ import asyncio
 import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,8 +20,19 @@ from agentnb.core.state import State
 from agentnb.core.tool import ToolSpec
 from agentnb.models.scripted import ScriptedModel
 from agentnb.planners.tool_calling import ToolCallingPlanner
+from agentnb.tools.quoted import QUOTED
 
 GOAL = "the goal"
+
+
+def unquoted(result: ToolResult) -> ToolResult:
+    """The result of a tool that brings words of others, as they were before they were marked; errors are ours."""
+    if not result.content.startswith(QUOTED):
+        return result
+    head, *lines = result.content.split("\n")
+    assert head == QUOTED
+    assert all(line.startswith("> ") for line in lines)
+    return replace(result, content="\n".join(line.removeprefix("> ") for line in lines))
 
 
 class HandClock:

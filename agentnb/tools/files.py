@@ -60,7 +60,7 @@ def read_text(folder: str | Path, *, hidden: bool = False) -> Tool:
         data, cut = inside.read(path)
         return _page(_decoded(data, cut, encoding, path), max(1, first_line), cut)
 
-    return Tool(read, ToolOptions("read_text", f"Read a text file in the folder {inside.name!r}."))
+    return Tool(read, ToolOptions("read_text", f"Read a text file in the folder {inside.name!r}.", quoted=True))
 
 
 def list_files(folder: str | Path, *, hidden: bool = False) -> Tool:
@@ -84,7 +84,7 @@ def list_files(folder: str | Path, *, hidden: bool = False) -> Tool:
         return "\n".join(lines + (more if len(found) > MOST_FILES else []))
 
     about = f"List the files in the folder {inside.name!r}, with their sizes in bytes."
-    return Tool(listed, ToolOptions("list_files", about))
+    return Tool(listed, ToolOptions("list_files", about, quoted=True))
 
 
 class Found(NamedTuple):
@@ -222,7 +222,7 @@ def _page(text: str, first: int, cut: bool) -> str:
     shown: list[str] = []
     room = _MOST_CHARACTERS
     for line in lines[first - 1 :]:
-        room -= len(line) + 1
+        room -= len(line) + len("> \n")
         if shown and room < 0:
             break
         shown.append(line)

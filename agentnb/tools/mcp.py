@@ -112,7 +112,7 @@ class MCPServer:
         harmless = hints is not None and (hints.read_only_hint is True or hints.destructive_hint is False)
         approve = not harmless if self.approve is None else self.approve
         told = theirs.description or theirs.title or f"{theirs.name}, of the server {self.name}"
-        options = ToolOptions(name, told, approve, timeout=self.options.timeout)
+        options = ToolOptions(name, told, approve, timeout=self.options.timeout, quoted=True)
         schema = {key: value for key, value in theirs.input_schema.items() if key != "$schema"}
         return Tool(partial(call_tool, self, theirs.name), options, schema)
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentnb.errors import SettingsError, ToolError
 from agentnb.text import clean, mask, plain, shorten
+from agentnb.tools.quoted import label
 
 if TYPE_CHECKING:
     from anyio.from_thread import BlockingPortal
@@ -121,7 +122,7 @@ class Session:
             return await client.call_tool(tool, arguments), notes
         except MCPError as error:
             if error.code != CONNECTION_CLOSED:
-                raise ToolError(f"the server refused the call: {mask(error.message)}") from error
+                raise ToolError(f"the server refused the call and says {label(error.message, 1_000)}") from error
             raise await self._broken(held, error) from error
         except Exception as error:
             raise await self._broken(held, error) from error

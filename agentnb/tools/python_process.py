@@ -65,7 +65,7 @@ def python_process(seconds: float = SECONDS, megabytes: int = MEGABYTES) -> Tool
         f"Run Python code in a fresh process and read what it prints; at most {seconds:g} seconds. "
         "It is no sandbox: a person is asked before each call."
     )
-    return Tool(run, ToolOptions("python", about, approve=True, timeout=seconds + 5))
+    return Tool(run, ToolOptions("python", about, approve=True, timeout=seconds + 5, quoted=True))
 
 
 python = python_process()

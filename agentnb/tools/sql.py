@@ -62,7 +62,7 @@ def sql(path: str | Path, *, write: bool = False, most_rows: int = MOST_ROWS) ->
 
     can = "It can be changed." if write else "It can only be read."
     about = f"Run one SQL query over {Path(path).name!r} ({database.kind}). {can} Its tables:\n{database.schema()}"
-    return Tool(query, ToolOptions("sql", about, approve=write, timeout=SECONDS + 5))
+    return Tool(query, ToolOptions("sql", about, approve=write, timeout=SECONDS + 5, quoted=True))
 
 
 class _Database(NamedTuple):

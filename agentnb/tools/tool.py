@@ -26,6 +26,7 @@ from agentnb.instructions import Example
 from agentnb.text import shorten
 from agentnb.threads import Outcome, is_async, outcome_of
 from agentnb.tools.arguments import cast_arguments
+from agentnb.tools.quoted import marked
 from agentnb.tools.results import SMALLEST_LIMIT, error_text, readable, result_text, traceback_text
 from agentnb.tools.schema import Parameters, read_parameters
 from agentnb.tools.signature import inner_function, is_unbound, read_docstring
@@ -67,6 +68,8 @@ class ToolOptions:
     """Worked examples for the agents that use the tool."""
     extra: str = "refuse"
     """Unknown arguments: "refuse" the call, or "ignore" them with a note."""
+    quoted: bool = False
+    """What it returns are words of others (pages, files, mail): the model reads each line marked as data."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "examples", tuple(self.examples))
@@ -149,6 +152,7 @@ class Tool:
             finished = self._failed if outcome.error is not None else self._passed_on
             return finished(call, kept, outcome, seconds, notes)
         content, more = result_text(outcome.value, self.options.max_chars)
+        content = marked(content, self.options.max_chars) if self.options.quoted else content
         notes = (*notes, *outcome.notes, *more)
         return ToolResult(call.id, call.name, content, "ok", outcome.value, kept, version, seconds, "", notes)
 
@@ -158,6 +162,7 @@ class Tool:
         """The function itself says all of the result: that of a nested run, or of a tool elsewhere."""
         told: ToolResult = outcome.value
         content, more = readable(told.content, self.options.max_chars)
+        content = marked(content, self.options.max_chars) if self.options.quoted else content
         about = (kept, self.spec.version, seconds, told.traceback, (*notes, *told.notes, *more), told.used)
         return ToolResult(call.id, call.name, content, told.status, told.value, *about)
 
@@ -234,6 +239,7 @@ def tool(
     thread: bool = True,
     examples: Sequence[Example] = (),
     extra: str = "refuse",
+    quoted: bool = False,
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 def tool(function: Any = None, /, **options: Any) -> Any:
     """Make a tool of a function: `@tool`, or `@tool(name=..., approve=True, timeout=10)` with the ToolOptions.

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fakes import unquoted
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,7 +24,7 @@ SECRET = "the secret outside"
 
 def answered(tool: Any, **arguments: Any) -> Any:
     """The result of one call."""
-    return asyncio.run(tool.answer(ToolCall("c1", tool.name, json.dumps(arguments))))
+    return unquoted(asyncio.run(tool.answer(ToolCall("c1", tool.name, json.dumps(arguments)))))
 
 
 @pytest.fixture
@@ -43,10 +44,10 @@ def folder(tmp_path: Path) -> Path:
 
 def test_a_file_is_read(folder):
     """By a path relative to the folder, or an absolute one inside it."""
-    assert answered(read_text(folder), path="a.txt").content == "hello\nworld\n"
+    assert answered(read_text(folder), path="a.txt").content == "hello\nworld"
     assert answered(read_text(folder), path="./sub/../sub/b.csv").status == "error"
     assert answered(read_text(folder), path="sub//deep/./c.md").content == "# c"
-    assert answered(read_text(folder), path=str(folder / "a.txt")).content == "hello\nworld\n"
+    assert answered(read_text(folder), path=str(folder / "a.txt")).content == "hello\nworld"
 
 
 def test_files_are_listed(folder):
@@ -208,7 +209,7 @@ def test_unicode_files_are_recognised(folder, encoding):
     """UTF-8 with and without a mark, UTF-16 and UTF-32 with theirs."""
     (folder / "u.txt").write_bytes("北京 21°\n".encode(encoding))
 
-    assert answered(read_text(folder), path="u.txt").content == "北京 21°\n"
+    assert answered(read_text(folder), path="u.txt").content == "北京 21°"
 
 
 def test_other_encodings_are_asked_for_and_never_guessed(folder):

@@ -9,6 +9,7 @@ import threading
 from typing import Any
 
 import pytest
+from fakes import unquoted
 from mcp_servers import EVERY_KIND, Demo, text, tool
 from mcp_types import CallToolResult
 
@@ -42,7 +43,7 @@ def server():
 
 def answered(made: Any, **arguments: Any) -> Any:
     """The result of one call."""
-    return asyncio.run(made.answer(ToolCall("c1", made.spec.name, json.dumps(arguments))))
+    return unquoted(asyncio.run(made.answer(ToolCall("c1", made.spec.name, json.dumps(arguments)))))
 
 
 def test_an_agent_uses_the_tools_of_a_server(server):
@@ -51,7 +52,7 @@ def test_an_agent_uses_the_tools_of_a_server(server):
     script = ScriptedModel([calls("demo__weather", city="Beijing", server=2, self=[1, {"a": None}]), "fine"])
     run = Agent(model=script, tools=[server(demo)]).run("weather?")
 
-    assert (run.answer, run.tool_results[0].content) == ("fine", "weather was called")
+    assert (run.answer, unquoted(run.tool_results[0]).content) == ("fine", "weather was called")
     assert demo.calls == [("weather", {"city": "Beijing", "server": 2, "self": [1, {"a": None}]})]
     (sent,) = (run.steps[0].request or {})["tools"]
     assert sent["function"]["description"] == "The weather of a city."

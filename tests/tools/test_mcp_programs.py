@@ -12,6 +12,7 @@ import time
 from typing import Any
 
 import pytest
+from fakes import unquoted
 from mcp_servers import FRAGILE
 from processes import is_alive, soon
 
@@ -29,7 +30,7 @@ needs_npx = pytest.mark.skipif(shutil.which("npx") is None, reason="needs npx, w
 def answered(server: MCPServer, name: str, **arguments: Any) -> Any:
     """The result of one call."""
     tool = server[name]
-    return asyncio.run(tool.answer(ToolCall("c1", tool.name, json.dumps(arguments))))
+    return unquoted(asyncio.run(tool.answer(ToolCall("c1", tool.name, json.dumps(arguments)))))
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +89,7 @@ def test_an_agent_works_in_a_folder(tmp_path):
         paused = agent.run("write it down")
         assert (str(paused.stop), (folder / "note.txt").exists()) == ("paused", False)
         run = agent.run(paused.approve(paused.open_calls[0].id))
-        assert run.tool_results[1].content == "hello"
+        assert unquoted(run.tool_results[1]).content == "hello"
         refused = answered(server, "write_file", path=str(outside), content="x")
 
     assert (folder / "note.txt").read_text() == "hello"
@@ -201,7 +202,7 @@ def test_no_process_outlives_the_connection(fragile):
     )
     words = [sys.executable, "-c", script, sys.executable, str(folder / "fragile_server.py"), str(folder)]
     done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True)
-    assert soon(lambda: not is_alive(int(done.stdout)))
+    assert soon(lambda: not is_alive(int(done.stdout.split()[-1])))
 
 
 def mcp_free(server: MCPServer) -> list[Any]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fakes import unquoted
 from processes import is_alive, soon
 
 from agentnb import Agent, ScriptedModel, StopReason, calls
@@ -21,7 +22,7 @@ QUICK = python_process(seconds=5, megabytes=400).replace(approve=False)
 
 def ran(code: str, tool: Any = QUICK) -> Any:
     """The result of one call."""
-    return asyncio.run(tool.answer(ToolCall("c1", "python", json.dumps({"code": code}))))
+    return unquoted(asyncio.run(tool.answer(ToolCall("c1", "python", json.dumps({"code": code})))))
 
 
 def test_a_person_is_asked_and_told_that_it_is_no_sandbox():
@@ -36,7 +37,7 @@ def test_what_is_printed_comes_back():
     """Both streams, in their order, in any language."""
     result = ran("import sys\nprint('one 北京')\nprint('two', file=sys.stderr)\nprint('three')")
 
-    assert (result.status, result.content) == ("ok", "one 北京\ntwo\nthree\n")
+    assert (result.status, result.content) == ("ok", "one 北京\ntwo\nthree")
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fakes import unquoted
 
 from agentnb.core.messages import ToolCall
 from agentnb.errors import ToolDefinitionError
@@ -22,7 +23,7 @@ duckdb = pytest.importorskip("duckdb", reason="needs the package duckdb")
 
 def asked(tool: Any, query: str) -> Any:
     """The result of one query."""
-    return asyncio.run(tool.answer(ToolCall("c1", "sql", json.dumps({"query": query}))))
+    return unquoted(asyncio.run(tool.answer(ToolCall("c1", "sql", json.dumps({"query": query})))))
 
 
 def make(path: Path) -> Path:
