@@ -1,4 +1,4 @@
-"""How a `%%agent` cell runs: awaited on the kernel's own loop, stopped by an interrupt at once.
+"""How a `%%agent` or `%%compare` cell runs: awaited on the kernel's own loop, stopped by an interrupt at once.
 
 `await_agent_cells` is an input transformer: it turns the call of the magic into an awaited one, so that buttons and the
 other cells of Run All stay alive while an agent runs. Inside `%%time`, `%%capture` and their like, or with autoawait
@@ -20,12 +20,12 @@ from IPython import get_ipython
 
 T = TypeVar("T")
 
-_CELL = re.compile(r"get_ipython\(\)\.run_cell_magic\('agent', ")
+_CELL = re.compile(r"get_ipython\(\)\.run_cell_magic\('(?:agent|compare)', ")
 _RESUME = re.compile(r"get_ipython\(\)\.run_line_magic\('agent', '(?:resume|rerun)\b")
 _EMPTY = re.compile(r"^(get_ipython\(\)\.run_cell_magic\('(?:agent|tool|prompt|compare)', .*, )''\)")
 """A cell without a body: IPython would refuse it with an error that test runs of notebooks don't see."""
 AWAITED = "agent_awaited"
-"""The hidden twin of the magic, which returns a coroutine."""
+"""The hidden twin of the magic, which returns a coroutine; `compare_awaited` is that of `%%compare`."""
 
 
 def await_agent_cells(lines: list[str]) -> list[str]:
@@ -43,7 +43,7 @@ def _awaited(line: str) -> str:
         if pattern.match(line):
             head = pattern.match(line).group(0)  # type: ignore[union-attr]
             turned = head.replace("get_ipython()", "await __import__('IPython').get_ipython()")
-            return turned.replace("'agent'", f"'{AWAITED}'") + line[len(head) :]
+            return re.sub("'(agent|compare)'", r"'\1_awaited'", turned) + line[len(head) :]
     return line
 
 

@@ -3,13 +3,16 @@
     %%compare -m openai:gpt-5-mini,local -r 3 --folder runs/sums -o result
     {"id": "sum", "goal": "What is 2 + 2?", "expected": 4}
 
-The body is JSON Lines, CSV with a head line, or one goal a line. `run_compare` does what `compare(...)` does.
+The body is JSON Lines, CSV with a head line, or one goal a line. The cell does what `compare(...)` does; Stop and an
+interrupt keep what is finished.
 """
 
 from __future__ import annotations
 
+import asyncio
 import html
 from collections.abc import Callable, Mapping
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError as IPythonUsageError
@@ -19,13 +22,16 @@ from agentnb.agent import Agent
 from agentnb.comparison.progress import Display, Progress, on_terminal
 from agentnb.core.limits import Limits
 from agentnb.errors import AgentInterrupted, UsageError
-from agentnb.notebook.follow import front_end_is_live
+from agentnb.notebook.follow import CellWork, front_end_is_live
 from agentnb.notebook.names import chosen_tools, text_of
 from agentnb.notebook.options import split, without_markers
+from agentnb.threads import run_in_thread, within
 
 if TYPE_CHECKING:
     from agentnb.notebook.magics import AgentMagics
 
+_END_SECONDS = 1.0
+"""So long an interrupted cell waits for its finished runs to be told."""
 _OPTIONS: tuple[tuple[tuple[str, ...], str], ...] = (
     (("-m", "--models"), "names with commas between, or variables that hold models"),
     (("-r", "--repeats"), "how often each does each task; once when not given"),
@@ -50,14 +56,14 @@ _OPTIONS: tuple[tuple[tuple[str, ...], str], ...] = (
 
 
 def compare_options(function: Any) -> Any:
-    """The magic with its options, for `%%compare?` and for `run_compare`."""
+    """The magic with its options, for `%%compare?` and for `compare_work`."""
     for flags, words in reversed(_OPTIONS):
         function = argument(*flags, help=words)(function)
     return magic_arguments()(function)
 
 
-def run_compare(magics: AgentMagics, magic: Any, line: str, cell: str) -> None:
-    """Compare, show the result, and keep it in the variable that `-o` names, also when it was interrupted.
+def compare_work(magics: AgentMagics, magic: Any, line: str, cell: str) -> CellComparison:
+    """What a `%%compare` cell does, not begun.
 
     Args:
         magics: Holds the notebook's default model.
@@ -66,12 +72,8 @@ def run_compare(magics: AgentMagics, magic: Any, line: str, cell: str) -> None:
         cell: The tasks.
 
     Raises:
-        UsageError: An option or a task can't be used; nothing was started.
-        AgentInterrupted: A person interrupted; what is finished is kept.
+        UsageError: An option or a task can't be used.
     """
-    from IPython.display import display
-
-    from agentnb.comparison.compare import compare
     from agentnb.comparison.tasks import tasks_from_text
 
     try:
@@ -80,21 +82,76 @@ def run_compare(magics: AgentMagics, magic: Any, line: str, cell: str) -> None:
         raise UsageError(f"%%compare: {error}", remedy="%%compare? shows every option.") from None
     if options.out and not options.out.isidentifier():
         raise UsageError(f"--out {options.out!r} can't be a variable", remedy="Use a name such as result.")
-    space = magics.shell.user_ns
-    given = _arguments(options, magics.model, space)
-    tasks = tasks_from_text(without_markers(cell))
-    try:
-        result = compare(tasks=tasks, **given)
-    except AgentInterrupted as error:
-        _keep(space, options.out, error.state)
-        raise
-    _keep(space, options.out, result)
-    display(result)
+    given = _arguments(options, magics.model, magics.shell.user_ns)
+    return CellComparison(magics, given | {"tasks": tasks_from_text(without_markers(cell))}, options.out)
 
 
-def _keep(space: dict[str, Any], name: str | None, result: Any) -> None:
-    if name:
-        space[name] = result
+class CellComparison(CellWork):
+    """One comparison, in a thread of its own: a Stop button and other cells' buttons work meanwhile.
+
+    Args:
+        magics: Whose shell gets the result.
+        given: The arguments of `compare`.
+        out: The variable that holds the result, also what there is of it after a stop; or None.
+    """
+
+    def __init__(self, magics: AgentMagics, given: dict[str, Any], out: str | None) -> None:
+        super().__init__(magics)
+        self.given, self.out = given, out
+        self.result: Any = None
+        self._told = "interrupted"
+        self._now = Progress(0)
+        self._over = Event()
+        self._scope = within()
+
+    async def work(self, live: bool) -> None:
+        """Compare; where a person looks on, the bar tells how far it has come."""
+        if live:
+            self.given["progress"] = self._note
+        with self._scope:
+            try:
+                await run_in_thread(self._compare)
+            except asyncio.CancelledError:
+                await asyncio.to_thread(self._over.wait, _END_SECONDS)
+                raise
+
+    def _compare(self) -> None:
+        from agentnb.comparison.compare import compare
+
+        try:
+            self.result = compare(**self.given)
+        except AgentInterrupted as error:
+            self.result, self._told = error.state, str(error)
+        finally:
+            self._over.set()
+
+    def _note(self, progress: Progress) -> None:
+        self._now = progress
+
+    def stop(self) -> None:
+        """End it from a button: what is finished is kept, the cell ends normally. May be called in any thread."""
+        self.stopped = True
+        self._scope.give_up()
+
+    def status(self) -> str:
+        """How far it has come."""
+        return bar_html(self._now)
+
+    def end(self) -> None:
+        """Show the result, or what there is of it, and keep it."""
+        from IPython.display import display
+
+        if self.result is None:
+            return
+        if self.stopped:
+            self.result.notes += (f"Stopped; {self._told}.",)
+        if self.out:
+            self.magics.shell.user_ns[self.out] = self.result
+        display(self.result)
+
+    def interrupted(self) -> AgentInterrupted:
+        """What is kept, and how to go on."""
+        return AgentInterrupted(self._told, self.result)
 
 
 def _arguments(options: Any, model: Any, space: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from agentnb.core.state import State
 from agentnb.notebook import commands
 from agentnb.notebook.agent_cell import resumed, work_of
 from agentnb.notebook.cells import AWAITED
-from agentnb.notebook.compare_cell import compare_options, run_compare
+from agentnb.notebook.compare_cell import compare_options, compare_work
 from agentnb.notebook.options import show_options, showing_options
 from agentnb.notebook.preferences import Agentnb
 from agentnb.notebook.prompt_cells import define_prompt
@@ -118,4 +118,9 @@ class AgentMagics(Magics):  # type: ignore[misc]
     @cell_magic("compare")
     def compare(self, line: str, cell: str) -> None:
         """Run several models, planners, prompts or temperatures on the tasks in this cell, and compare them."""
-        run_compare(self, type(self).compare, line, cell)
+        compare_work(self, type(self).compare, line, cell).run()
+
+    @cell_magic("compare_awaited")
+    def compare_awaited(self, line: str, cell: str) -> Coroutine[Any, Any, None]:
+        """`%%compare`, awaited, so that the kernel stays alive meanwhile."""
+        return compare_work(self, type(self).compare, line, cell).arun()

@@ -102,3 +102,32 @@ def test_an_interrupt_keeps_what_is_finished(kernel: Kernel) -> None:
     assert [cell.status for cell in cells] == ["error", "aborted"]
     assert cells[0].errors[0]["ename"] == "AgentInterrupted"
     assert kernel.value("[row['outcome'] for row in partial.rows]") == "['right', 'cancelled', 'cancelled']"
+
+
+PRESS_STOP = """
+import threading
+from ipywidgets.widgets.widget import _instances
+
+pressed = []
+
+def press():
+    time.sleep(1.5)
+    (button,) = [each for each in _instances.values() if getattr(each, "description", "") == "Stop"]
+    pressed.append(time.monotonic())
+    button.click()
+
+threading.Thread(target=press, daemon=True).start()
+"""
+
+
+@pytest.mark.slow
+def test_the_stop_button_keeps_what_is_finished(kernel: Kernel, tmp_path) -> None:
+    """The cell ends within a second and normally; it says what is kept and how to go on, and the same cell goes on."""
+    assert kernel.run(PRESS_STOP).status == "ok"
+    line = f"%%compare -m slow -c 3 --folder {tmp_path} -o partial\n{TASKS}"
+    cells = kernel.run_all(line, "time.monotonic() - pressed[0]", live=True)
+
+    assert [cell.status for cell in cells] == ["ok", "ok"]
+    assert float(cells[1].text) < 1.0
+    assert "Stopped; interrupted: 1 of 3 runs are kept; the same call goes on." in cells[0].displays[-1]["text/plain"]
+    assert kernel.value("[row['outcome'] for row in partial.rows]") == "['right', 'cancelled', 'cancelled']"
