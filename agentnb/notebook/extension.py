@@ -52,6 +52,7 @@ def unload(shell: Any) -> None:
         ("cell", "tool"),
         ("cell", "prompt"),
         ("cell", "compare"),
+        ("cell", "compare_awaited"),
     ):
         shell.magics_manager.magics[kind].pop(name, None)
     shell.magics_manager.registry.pop(AgentMagics.__name__, None)

@@ -107,7 +107,7 @@ def test_unloading_leaves_nothing_behind(kernel):
     """Magics, transformer, completer, traits, hooks and the magics object are gone; loading works again."""
     kernel.run("%unload_ext agentnb")
     left = kernel.value(
-        "(lambda ip: [each for each in ['agent', 'agent_awaited', 'tool', 'prompt', 'compare']"
+        "(lambda ip: [each for each in ['agent', 'agent_awaited', 'tool', 'prompt', 'compare', 'compare_awaited']"
         " if ip.find_line_magic(each) or ip.find_cell_magic(each)]"
         " + [type(c).__name__ for c in ip.configurables if 'gent' in type(c).__name__]"
         " + [c.__name__ for c in ip.events.callbacks['post_run_cell'] if '_after_cell' in c.__name__]"
