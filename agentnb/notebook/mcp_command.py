@@ -12,8 +12,13 @@ if TYPE_CHECKING:
     from agentnb.tools.mcp import MCPServer
 
 
+USAGE = "%agent mcp NAME [--env VARIABLE] [--] COMMAND, or %agent mcp NAME https://..."
+
+
 def mcp_command(magics: AgentMagics, words: list[str]) -> None:
     """Alone: the servers; NAME COMMAND or URL: connect, the variable NAME holds it; close NAME: end it.
+
+    `--env TOKEN` before the command gives the program that setting, from the environment or `.env`, and no other.
 
     Raises:
         UsageError: The words make no sense.
@@ -30,17 +35,33 @@ def mcp_command(magics: AgentMagics, words: list[str]) -> None:
 def _connected(space: dict[str, Any], words: list[str]) -> MCPServer:
     from agentnb.tools.mcp import mcp
 
-    name, *target = words
+    name, *rest = words
+    variables, target = _variables(rest)
     if not target or not name.isidentifier() or keyword.iskeyword(name):
         what = f"%agent mcp takes a variable's name and a command or URL, not {' '.join(words)!r}"
         raise UsageError(what, remedy="%agent mcp everything npx -y @modelcontextprotocol/server-everything")
     url = target[0] if target[0].startswith(("http://", "https://")) else None
-    server = mcp(url or target, name=name)
+    if url and (variables or target[1:]):
+        raise UsageError("a URL stands alone: nothing is started that could take words or variables", remedy=USAGE)
+    server = mcp(url or target, name=name, env=variables)
     server.tools  # noqa: B018  # connects, or tells now why not
     if isinstance(before := space.get(name), type(server)):
         before.close()
     space[name] = server
     return server
+
+
+def _variables(words: list[str]) -> tuple[list[str], list[str]]:
+    """The names that `--env` gives, and the words of the command, which may stand behind `--`."""
+    names: list[str] = []
+    while words[:1] == ["--env"] and len(words) > 1:
+        names += [name.strip() for name in words[1].split(",") if name.strip()]
+        words = words[2:]
+    wrong = next((name for name in names if not name.isidentifier()), None)
+    if wrong is not None:
+        what = f"--env takes the names of variables, not {wrong.partition('=')[0]!r} with a value"
+        raise UsageError(what, remedy="Put the value in .env, where no notebook keeps it, and write --env NAME.")
+    return names, words[1:] if words[:1] == ["--"] else words
 
 
 def _named(space: dict[str, Any], words: list[str]) -> MCPServer:
