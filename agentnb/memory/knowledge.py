@@ -242,9 +242,9 @@ def _listed(documents: Any) -> Any:
 
 def _embedder(given: Embedder | str | None) -> Embedder | None:
     if isinstance(given, str):
-        from agentnb.models.embeddings import Embeddings
+        from agentnb.models.embeddings import embedder
 
-        return Embeddings(given)
+        return embedder(given)
     if given is None or callable(given):
         return given
     raise UsageError(f"{given!r} is no embedder", layer="memory", remedy='Give a function, or "provider:model".')

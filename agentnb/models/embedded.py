@@ -72,7 +72,7 @@ class EmbeddedModel:
         try:
             return await self._ask(running, request, on_delta)
         except ModelError as error:
-            if not await _died(running, error):
+            if not await has_died(running, error):
                 raise
         tell(Delta("restart"))
         tell(Delta("note", AGAIN))
@@ -80,7 +80,7 @@ class EmbeddedModel:
         try:
             return await self._ask(running, request, on_delta)
         except ModelError as error:
-            if not await _died(running, error):
+            if not await has_died(running, error):
                 raise
             raise _died_twice(running, error) from error
 
@@ -148,7 +148,7 @@ async def _warm(
             raise  # a ModelError will come again, from the request itself
 
 
-async def _died(running: Running, error: ModelError) -> bool:
+async def has_died(running: Running, error: ModelError) -> bool:
     """Whether the call failed because the process ended; a moment passes between its last byte and its end."""
     if error.kind != "connection":
         return False

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from agentnb.core.messages import Usage
 from agentnb.errors import ModelError, SettingsError
-from agentnb.models.catalog import resolve
+from agentnb.models.catalog import LOCAL, resolve
 from agentnb.models.chat_completions import ChatCompletionsModel
 from agentnb.models.chat_wire import encode_strictly
 from agentnb.models.endpoint import Endpoint
@@ -28,6 +28,20 @@ from agentnb.settings import Secret
 PATH = "/embeddings"
 _MOST_TEXTS = 64
 """In one request."""
+
+
+def embedder(name: str) -> Callable[[Sequence[str]], Awaitable[list[list[float]]]]:
+    """What turns texts into vectors: "provider:model", or "local:/path/to.gguf" for a model on this machine.
+
+    Raises:
+        SettingsError: The provider is unknown or has no such call, or its key or the file is missing.
+    """
+    provider, _, path = name.strip().partition(":")
+    if provider != LOCAL:
+        return Embeddings(name)
+    from agentnb.models.embedded_vectors import EmbeddedVectors
+
+    return EmbeddedVectors(path.strip() or None)
 
 
 class Embeddings:

@@ -20,6 +20,7 @@ from typing import Any, TextIO
 _CGROUP_QUOTA = Path("/sys/fs/cgroup/cpu.max")
 _WATCH_SECONDS = 1.0
 _FAILED = 3
+_HEAD_BYTES = 16_384
 _INSTALL = 'pip install "agentnb-jupyter[local]"'
 
 
@@ -49,7 +50,10 @@ def start(config: dict[str, Any]) -> Any:
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     import xllamacpp
 
-    return xllamacpp.Server(parameters(xllamacpp.CommonParams(), config))
+    params = parameters(xllamacpp.CommonParams(), config)
+    if config.get("embeddings") and not names_pooling(Path(config["path"])):
+        params.pooling_type = xllamacpp.llama_pooling_type.LLAMA_POOLING_TYPE_MEAN
+    return xllamacpp.Server(params)
 
 
 def parameters(params: Any, config: dict[str, Any]) -> Any:
@@ -67,7 +71,16 @@ def parameters(params: Any, config: dict[str, Any]) -> Any:
     params.cors_origins = ""
     params.ui = False
     params.verbosity = 1
+    if config.get("embeddings"):
+        params.embedding = True
+        params.n_batch = params.n_ubatch = params.n_ctx  # a text must fit into one batch
     return params
+
+
+def names_pooling(path: Path) -> bool:
+    """Whether a model says how the vectors of its tokens become one; it does among the first words of its file."""
+    with path.open("rb") as file:
+        return b".pooling_type" in file.read(_HEAD_BYTES)
 
 
 def usable_cores() -> int:

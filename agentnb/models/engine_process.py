@@ -43,6 +43,8 @@ class EngineSettings:
     """Tokens, prompt and reply together."""
     threads: int | None = None
     """None: as many as this process may use cores."""
+    embeddings: bool = False
+    """It is asked for vectors, not for replies."""
 
 
 @dataclass(eq=False)

@@ -1,6 +1,7 @@
 """How well and how fast `Knowledge` finds: recall@5 beside plain `bm25s`, queries a second at 100,000 passages.
 
     python tests/benchmarks/retrieval.py [recall] [speed]
+    python tests/benchmarks/retrieval.py meaning smollm2-135m [other.gguf ...]     by words, by meaning, and by both
 
 Two kinds of question sets, neither downloaded:
 
@@ -17,6 +18,7 @@ Times are of CPU, so that a busy machine matters little; each search runs in one
 from __future__ import annotations
 
 import ast
+import asyncio
 import random
 import statistics
 import sys
@@ -28,6 +30,7 @@ from itertools import accumulate
 from pathlib import Path
 
 from agentnb import Knowledge
+from agentnb.memory.documents import WORDS
 
 Questions = list[tuple[str, str]]
 """Question, name of the right document."""
@@ -40,6 +43,9 @@ def main() -> None:
     """Print what is asked for, or everything."""
     asked = sys.argv[1:] or ["recall", "speed"]
     with tempfile.TemporaryDirectory() as folder:
+        if asked[0] == "meaning":
+            asyncio.run(meaning(Path(folder), asked[1:]))
+            return
         if "recall" in asked:
             recall(Path(folder))
         if "speed" in asked:
@@ -55,6 +61,38 @@ def recall(folder: Path) -> None:
             ours = share(questions, lambda query, k=knowledge: [hit.source for hit in k.search(query)])
         theirs = share(questions, by_bm25s(documents))
         print(f"{name:28} {len(documents):9,} {len(questions):9,} {ours:9.3f} {theirs:9.3f}")
+
+
+async def meaning(folder: Path, files: list[str]) -> None:
+    """One line for each embedding model: 250 docstrings, cut to 45 words, and half of their first lines."""
+    documents, questions = docstrings()
+    random.Random(7).shuffle(questions)
+    chosen = {name: " ".join(documents[name].split()[:45]) for _, name in questions[:250]}
+    print(f"{'embedder':40} {'words':>7} {'meaning':>7} {'both':>7}   recall@5")
+    for number, file in enumerate(files):
+        with Knowledge(folder / f"{number}.db", embedder=f"local:{file}") as knowledge:
+            await knowledge.aadd(chosen)
+            await compared(knowledge, questions[:125])
+
+
+async def compared(knowledge: Knowledge, questions: Questions) -> None:
+    """The line of one embedding model."""
+    assert knowledge.vectors is not None
+    found: dict[str, list[list[str]]] = {"words": [], "meaning": [], "both": []}
+    names = dict(
+        knowledge.database.rows("SELECT chunks.id, sources.name FROM chunks JOIN sources ON sources.id = source")
+    )
+    for query, _ in questions:
+        both = await knowledge.asearch(query)
+        nearest = knowledge.vectors.nearest(await knowledge._vector(query), 5)
+        found["words"].append([names[row] for row, _ in WORDS.search(knowledge.database, query, 5)])
+        found["meaning"].append([names[row] for row in nearest])
+        found["both"].append([hit.source for hit in both])
+    shares = [
+        sum(right in each for each, (_, right) in zip(its, questions, strict=True)) / len(questions)
+        for its in found.values()
+    ]
+    print(f"{knowledge.vectors.model:40} " + " ".join(f"{each:7.3f}" for each in shares))
 
 
 def share(questions: Questions, find: Callable[[str], list[str]]) -> float:
