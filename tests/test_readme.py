@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agentnb import ScriptedModel, StopReason, calls
+from agentnb import ScriptedModel, StopReason, __version__, calls
 from agentnb.__main__ import COMMANDS
 
 ROOT = Path(__file__).parents[1]
@@ -121,3 +121,10 @@ def test_places_and_pictures_exist():
     for name in [*links, *re.findall(r"`([\w/]+(?:/|\.(?:py|ipynb)))`", table)]:
         places = (ROOT / name, ROOT / "agentnb" / name, ROOT / "agentnb" / "core" / name, ROOT / "notebooks" / name)
         assert any(place.exists() for place in places), name
+
+
+def test_the_version_is_the_same_everywhere():
+    """A release has one number."""
+    [version] = re.findall(r'^version = "(.+)"$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+
+    assert version == __version__
