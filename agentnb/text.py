@@ -7,7 +7,7 @@ on half an emoji. `mask` hides every secret that `hide` was told of.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 
 _ANSI = re.compile(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|\x1b(?:\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
@@ -61,10 +61,20 @@ def shorten(text: str, limit: int = 80) -> str:
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """A sentence, with a space before it, that names the known word most like this one; "" when none is like it.
+
+    >>> did_you_mean("--modle", ["--model", "--tools"])
+    " Did you mean '--model'?"
+    """
+    by_lower = {each.lower(): each for each in known}
+    near = get_close_matches(word.lower(), by_lower, n=1)
+    return f" Did you mean {by_lower[near[0]]!r}?" if near else ""
+
+
 def no_such_tool(name: str, names: Collection[str]) -> str:
     """What a model reads when it asks for a tool that is not there: which there are, and which it may have meant."""
-    near = get_close_matches(name.rpartition(".")[2], names, n=1)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
+    hint = did_you_mean(name.rpartition(".")[2], names)
     return f"there is no tool named {shorten(name)!r}. The tools are: {', '.join(names) or 'none'}.{hint}"
 
 

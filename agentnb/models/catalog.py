@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -20,6 +19,7 @@ from agentnb.errors import SettingsError
 from agentnb.models.endpoint import check_address
 from agentnb.models.profiles import COMPATIBLE, PROFILES, Profile
 from agentnb.settings import Secret
+from agentnb.text import did_you_mean, shorten
 
 LOCAL = "local"
 _DIALECTS = {
@@ -120,7 +120,7 @@ def _build(
     if serving.bearer and api_key is None and not any(map(settings.secret, names)):
         api_key = settings.secret(serving.bearer)
         serving = replace(serving, key_header="authorization") if api_key else serving
-    key = _key(names, address, api_key, serving.local)
+    key = _key(names, address, api_key, serving.local, f"{profile.name}:{model}")
     module, kind = _DIALECTS[serving.dialect]
     headers = {**_headers(profile), **_headers(serving), **(options.get("headers") or {})}
     speaks = getattr(import_module(module), kind)
@@ -164,7 +164,7 @@ def _dated(address: str, profile: Profile, model: str) -> str:
     return f"{root}?{'&'.join(filter(None, (query, f'api-version={quote(date)}')))}"
 
 
-def _key(names: tuple[str, ...], address: str, given: str | Secret | None, local: bool) -> Secret | None:
+def _key(names: tuple[str, ...], address: str, given: str | Secret | None, local: bool, asked: str) -> Secret | None:
     """The key to send, the first of these variables that is set; None for a server on this machine that has none.
 
     Raises:
@@ -177,10 +177,17 @@ def _key(names: tuple[str, ...], address: str, given: str | Secret | None, local
             return found
     if local or urlsplit(address).hostname in _LOOPBACK:
         return None
-    raise SettingsError(
-        f"{' or '.join(names)} is not set",
-        remedy="Put it in .env, or use ScriptedModel to run without a key.",
-    )
+    remedy = f"Put it in .env. Without a key: {without_key()}, or a ScriptedModel."
+    raise SettingsError(f"{' or '.join(names)} is not set, and {shorten(asked)} needs it", remedy=remedy)
+
+
+def without_key() -> str:
+    """How to go on without a key: the embedded model where it is here, else how to fetch it."""
+    from agentnb.models.weights import find
+
+    if find() is not None:
+        return 'model="local" (-m local in a cell), whose weights are here'
+    return 'python -m agentnb fetch-model, once (1.1 GB), then model="local" (-m local in a cell)'
 
 
 def _headers(profile: Profile) -> dict[str, Secret]:
@@ -213,8 +220,7 @@ def _embedded(path: str | None) -> Model:
 
 def unknown_provider(provider: str) -> SettingsError:
     """The error for a name before the colon that nobody has; it lists those that there are."""
-    near = get_close_matches(provider, known_providers(), n=1)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
+    hint = did_you_mean(provider, known_providers())
     return SettingsError(
         f"there is no provider {provider!r}",
         remedy=f"The providers are: {', '.join(known_providers())}.{hint} "

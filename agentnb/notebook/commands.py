@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from agentnb.errors import UsageError
-from agentnb.notebook.names import is_server, model_name, run_named, tools_of
+from agentnb.notebook.names import is_server, model_name, model_named, run_named, tool_named, tools_of
 from agentnb.notebook.options import split
 from agentnb.notebook.tool_history import older
+from agentnb.text import did_you_mean
 
 if TYPE_CHECKING:
     from agentnb.notebook.magics import AgentMagics
@@ -22,7 +23,8 @@ def run(magics: AgentMagics, line: str) -> None:
     """
     name, *words = split(line) or ["help"]
     if name not in COMMANDS:
-        raise UsageError(f"%agent: there is no command {name!r}", remedy=f"Use one of {', '.join(COMMANDS)}.")
+        remedy = f"Use one of {', '.join(COMMANDS)}.{did_you_mean(name, COMMANDS)}"
+        raise UsageError(f"%agent: there is no command {name!r}", remedy=remedy)
     COMMANDS[name](magics, words)
 
 
@@ -50,7 +52,7 @@ def set_model(magics: AgentMagics, words: list[str]) -> None:
     if words:
         from agentnb.models.named import to_model
 
-        model = words[0] if words[0] == "local" else magics.shell.user_ns.get(words[0], words[0])
+        model = model_named(words[0], magics.shell.user_ns)
         to_model(model)
         magics.chosen_model = model
     print(f"model: {model_name(magics.model)}")
@@ -68,10 +70,7 @@ def list_tools(magics: AgentMagics, words: list[str]) -> None:
 
 def open_tool(magics: AgentMagics, words: list[str]) -> None:
     """NAME: open the source of a tool as a new cell."""
-    tools = {tool.spec.name: tool for tool in tools_of(magics.shell.user_ns)}
-    if len(words) != 1 or words[0] not in tools:
-        raise UsageError(f"%agent tool needs one of {', '.join(tools) or 'no tools yet'}", remedy="%agent tool NAME")
-    source = tools[words[0]].source
+    source = tool_named(words, magics.shell.user_ns, "%agent tool NAME").source
     if not source:
         raise UsageError(f"the source of {words[0]!r} is not at hand", remedy="Open the file that defines it.")
     magics.shell.set_next_input("%%tool\n" + source, replace=False)
@@ -170,7 +169,7 @@ def fetch_model(magics: AgentMagics, words: list[str]) -> None:
 
 
 def mcp(magics: AgentMagics, words: list[str]) -> None:
-    """[NAME COMMAND|URL]: use the tools of an MCP server, "%%agent -t NAME"; close NAME ends it."""
+    """[NAME [--env VARIABLE] COMMAND|URL]: use the tools of an MCP server, "%%agent -t NAME"; close NAME ends it."""
     from agentnb.notebook.mcp_command import mcp_command
 
     mcp_command(magics, words)

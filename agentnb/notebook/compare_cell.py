@@ -15,7 +15,6 @@ from collections.abc import Callable, Mapping
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
-from IPython.core.error import UsageError as IPythonUsageError
 from IPython.core.magic_arguments import argument, magic_arguments
 
 from agentnb.agent import Agent
@@ -24,7 +23,7 @@ from agentnb.core.limits import Limits
 from agentnb.errors import AgentInterrupted, UsageError
 from agentnb.notebook.follow import CellWork, front_end_is_live
 from agentnb.notebook.names import chosen_tools, text_of
-from agentnb.notebook.options import split, without_markers
+from agentnb.notebook.options import parsed, without_markers
 from agentnb.threads import run_in_thread, within
 
 if TYPE_CHECKING:
@@ -76,10 +75,7 @@ def compare_work(magics: AgentMagics, magic: Any, line: str, cell: str) -> CellC
     """
     from agentnb.comparison.tasks import tasks_from_text
 
-    try:
-        options = magic.parser.parse_args(split(line))
-    except IPythonUsageError as error:
-        raise UsageError(f"%%compare: {error}", remedy="%%compare? shows every option.") from None
+    options = parsed(magic, line, "%%compare")
     if options.out and not options.out.isidentifier():
         raise UsageError(f"--out {options.out!r} can't be a variable", remedy="Use a name such as result.")
     given = _arguments(options, magics.model, magics.shell.user_ns)

@@ -17,10 +17,9 @@ from agentnb.core.state import State
 from agentnb.middleware.breaking import FAULTS
 from agentnb.models.catalog import known_providers
 from agentnb.notebook.commands import COMMANDS, RECORDING_MODES
-from agentnb.notebook.names import tools_of
-from agentnb.notebook.options import SHOW
+from agentnb.notebook.names import models_of, tools_of
+from agentnb.notebook.options import PLANNERS, SHOW
 from agentnb.notebook.prompt_cells import GOAL, Prompt
-from agentnb.tools.tool import Tool
 
 IDENTIFIER = "agentnb"
 _LINE = re.compile(r"[ \t]*%agent[ \t]+(.*)")
@@ -103,18 +102,7 @@ def _variables(space: Space) -> list[tuple[str, Any]]:
 
 
 def _models(space: Space, words: list[str]) -> list[str]:
-    own = [name for name, value in _variables(space) if _is_model(value)]
-    return [*own, "local", *(f"{provider}:" for provider in known_providers())]
-
-
-def _is_model(value: Any) -> bool:
-    """A model, a name of one, or a function of the notebook, which may stand for one."""
-    if isinstance(value, str):
-        return value.partition(":")[0] in known_providers()
-    is_function = (
-        callable(value) and not isinstance(value, type | Tool) and getattr(value, "__module__", "") == "__main__"
-    )
-    return is_function or (callable(getattr(value, "reply", None)) and not isinstance(value, type))
+    return [*models_of(space), "local", *(f"{provider}:" for provider in known_providers())]
 
 
 def _planners(space: Space, words: list[str]) -> list[str]:
@@ -123,7 +111,7 @@ def _planners(space: Space, words: list[str]) -> list[str]:
         for name, value in _variables(space)
         if callable(getattr(value, "plan", None)) and not isinstance(value, type)
     ]
-    return ["tools", "json", "you", *own]
+    return [*PLANNERS, *own]
 
 
 def _tools(space: Space, words: list[str]) -> list[str]:

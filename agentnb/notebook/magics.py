@@ -18,7 +18,7 @@ from agentnb.notebook import commands
 from agentnb.notebook.agent_cell import resumed, work_of
 from agentnb.notebook.cells import AWAITED
 from agentnb.notebook.compare_cell import compare_options, compare_work
-from agentnb.notebook.options import show_options, showing_options
+from agentnb.notebook.manual import asks_for_help, manual, told
 from agentnb.notebook.preferences import Agentnb
 from agentnb.notebook.prompt_cells import define_prompt
 from agentnb.notebook.tool_cells import define_tools
@@ -74,8 +74,8 @@ class AgentMagics(Magics):  # type: ignore[misc]
     @line_cell_magic("agent")
     def agent(self, line: str, cell: str | None = None) -> None:
         """Run an agent on the text of this cell; its steps appear below. `%agent help` lists what else there is."""
-        if "--help" in line.split():
-            show_options(type(self).agent)
+        if asks_for_help(line):
+            print(manual(type(self).agent, line if cell is None else ""))
         elif cell is not None:
             work_of(self, type(self).agent, line, cell).run()
         elif line.split()[:1] in (["resume"], ["rerun"]):
@@ -87,19 +87,25 @@ class AgentMagics(Magics):  # type: ignore[misc]
     def agent_awaited(self, line: str, cell: str | None = None) -> Coroutine[Any, Any, None]:
         """`%%agent`, `%agent resume` and `%agent rerun`, awaited, so that the kernel stays alive meanwhile."""
         magic = type(self).agent
-        if "--help" in line.split():
-            return showing_options(magic)
+        if asks_for_help(line):
+            return told(manual(magic, line if cell is None else ""))
         return (resumed(self, magic, line) if cell is None else work_of(self, magic, line, cell)).arun()
 
     @cell_magic("tool")
     def tool(self, line: str, cell: str) -> None:
         """Define tools: each function of this cell becomes one. Run the cell again to change them."""
-        define_tools(self.shell, line, cell)
+        if asks_for_help(line):
+            print(manual(type(self).tool))
+        else:
+            define_tools(self.shell, line, cell)
 
     @cell_magic("prompt")
     def prompt(self, line: str, cell: str) -> None:
         """Keep the text of this cell as a prompt: `%%prompt NAME`, with variables such as {{city}}."""
-        define_prompt(self.shell, self.prompt_versions, line, cell)
+        if asks_for_help(line):
+            print(manual(type(self).prompt))
+        else:
+            define_prompt(self.shell, self.prompt_versions, line, cell)
 
     def maker(self, name: str, run: State) -> Agent | None:
         """The agent of a run that this notebook saw being made; None for one made in Python or read from a file."""
@@ -118,9 +124,13 @@ class AgentMagics(Magics):  # type: ignore[misc]
     @cell_magic("compare")
     def compare(self, line: str, cell: str) -> None:
         """Run several models, planners, prompts or temperatures on the tasks in this cell, and compare them."""
-        compare_work(self, type(self).compare, line, cell).run()
+        if asks_for_help(line):
+            print(manual(type(self).compare))
+        else:
+            compare_work(self, type(self).compare, line, cell).run()
 
     @cell_magic("compare_awaited")
     def compare_awaited(self, line: str, cell: str) -> Coroutine[Any, Any, None]:
         """`%%compare`, awaited, so that the kernel stays alive meanwhile."""
-        return compare_work(self, type(self).compare, line, cell).arun()
+        magic = type(self).compare
+        return told(manual(magic)) if asks_for_help(line) else compare_work(self, magic, line, cell).arun()

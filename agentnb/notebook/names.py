@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from agentnb import settings
 from agentnb.core.state import State
 from agentnb.errors import UsageError
+from agentnb.models.catalog import LOCAL, known_providers
+from agentnb.text import did_you_mean
 from agentnb.tools.tool import Tool, to_tools
 
 
@@ -51,8 +54,9 @@ def _tools(word: str, namespace: Mapping[str, Any], at_hand: Sequence[Any]) -> t
     value: Any = namespace.get(word)
     if callable(value) or hasattr(value, "spec") or isinstance(value, list | tuple) or is_server(value):
         return to_tools(value)
-    known = ", ".join(tool.spec.name for tool in at_hand) or "none yet"
-    raise UsageError(f"--tools: nothing is named {word!r}", remedy=f"The tools of this notebook: {known}.")
+    known = [*dict.fromkeys(tool.spec.name for tool in at_hand)]
+    remedy = f"The tools of this notebook: {', '.join(known) or 'none yet'}.{did_you_mean(word, known)}"
+    raise UsageError(f"--tools: nothing is named {word!r}", remedy=remedy)
 
 
 def is_server(value: Any) -> bool:
@@ -69,9 +73,57 @@ def run_named(name: str, namespace: Mapping[str, Any]) -> State:
     value = namespace.get(name)
     if isinstance(value, State):
         return value
-    runs = ", ".join(key for key, each in list(namespace.items()) if isinstance(each, State) and key[0] != "_")
+    runs = [key for key, each in list(namespace.items()) if isinstance(each, State) and key[0] != "_"]
     what = "nothing is named" if value is None else f"no run, but {type(value).__name__}, is named"
-    raise UsageError(f"{what} {name!r}", remedy=f"The runs of this notebook: {runs or 'none yet'}.")
+    remedy = f"The runs of this notebook: {', '.join(runs) or 'none yet'}.{did_you_mean(name, runs)}"
+    raise UsageError(f"{what} {name!r}", remedy=remedy)
+
+
+def tool_named(words: Sequence[str], namespace: Mapping[str, Any], usage: str) -> Tool:
+    """The tool of the notebook that the first word names.
+
+    Args:
+        words: Of a command, perhaps none.
+        namespace: The notebook's variables.
+        usage: How the command is written, such as "%agent tool NAME".
+
+    Raises:
+        UsageError: There is no word, or no tool of that name.
+    """
+    tools = {tool.spec.name: tool for tool in tools_of(namespace)}
+    if words and words[0] in tools:
+        return tools[words[0]]
+    what = f"no tool is named {words[0]!r}" if words else f"{usage.partition(' NAME')[0]} takes a tool's name"
+    known = f"The tools of this notebook: {', '.join(tools) or 'none yet'}."
+    raise UsageError(what, remedy=f"{known}{did_you_mean(words[0], tools) if words else ''} {usage}")
+
+
+def model_named(word: str, namespace: Mapping[str, Any]) -> Any:
+    """What `-m` names: "local", the value of a variable, else the name of a model.
+
+    Raises:
+        UsageError: It is no variable, but like the name of one, and as a model of OpenAI it could not be asked.
+    """
+    if word == LOCAL or word in namespace or not word.isidentifier():
+        return word if word == LOCAL else namespace.get(word, word)
+    hint = did_you_mean(word, [LOCAL, *models_of(namespace)])
+    if hint and not any(map(settings.get, ("OPENAI_API_KEY", "OPENAI_BASE_URL"))):
+        what = f"-m {word!r}: this notebook has no variable of that name"
+        raise UsageError(what, remedy=f"{hint.strip()} For a model of that name write -m openai:{word}.")
+    return word
+
+
+def models_of(namespace: Mapping[str, Any]) -> list[str]:
+    """The variables that hold a model, the name of one, or a function of the notebook, which may stand for one."""
+    return [name for name, value in list(namespace.items()) if not name.startswith("_") and _is_model(value)]
+
+
+def _is_model(value: Any) -> bool:
+    if isinstance(value, str):
+        return value.partition(":")[0] in known_providers()
+    if callable(value) and not isinstance(value, type | Tool) and getattr(value, "__module__", "") == "__main__":
+        return True
+    return callable(getattr(value, "reply", None)) and not isinstance(value, type)
 
 
 def text_of(word: str | None, namespace: Mapping[str, Any]) -> str:

@@ -15,10 +15,12 @@ from agentnb.agent import Agent
 from agentnb.core.limits import Limits
 from agentnb.errors import UsageError
 from agentnb.middleware.breaking import Breaking
-from agentnb.notebook.names import chosen_tools, text_of
+from agentnb.notebook.names import chosen_tools, model_named, text_of
 from agentnb.notebook.tool_history import with_newest_tools
+from agentnb.text import did_you_mean
 
 _MARKER = re.compile(r"#\s*NBVAL_\w+\s*")
+PLANNERS = ("tools", "json", "you")
 SHOW = ("steps", "answer", "none")
 LIMITS: dict[str, Callable[[str], Any]] = {
     "steps": int,
@@ -34,18 +36,32 @@ def parse(magic: Any, line: str) -> Any:
     """The options of a magic line.
 
     Raises:
-        UsageError: An option is unknown or lacks its value. (IPython's own error of that name would leave a cell green
-            in a test run.)
+        UsageError: An option is unknown, lacks its value or has one that makes no sense.
     """
-    try:
-        options = magic.parser.parse_args(split(line))
-    except IPythonUsageError as error:
-        raise UsageError(f"%%agent: {error}", remedy="%%agent? shows every option.") from None
+    options = parsed(magic, line, "%%agent")
     if options.show not in (None, *SHOW):
-        raise UsageError(f"--show {options.show!r} is not known", remedy=f"Use one of {', '.join(SHOW)}.")
+        remedy = f"Use one of {', '.join(SHOW)}.{did_you_mean(options.show, SHOW)}"
+        raise UsageError(f"--show {options.show!r} is not known", remedy=remedy)
     if options.out:
         check_variable(options.out)
     return options
+
+
+def parsed(magic: Any, line: str, name: str) -> Any:
+    """The words of a line as the magic's parser reads them.
+
+    Raises:
+        UsageError: An option is unknown or lacks its value. (IPython's own error of that name would leave a cell green
+            in a test run.)
+    """
+    words = split(line)
+    try:
+        return magic.parser.parse_args(words)
+    except IPythonUsageError as error:
+        known = [option for action in magic.parser._actions for option in action.option_strings if option[:2] == "--"]
+        unknown = [word.partition("=")[0] for word in words if word[:2] == "--" and word.partition("=")[0] not in known]
+        hint = did_you_mean(unknown[0], known) if unknown else ""
+        raise UsageError(f"{name}: {error}", remedy=f"{name}? shows every option.{hint}") from None
 
 
 def check_variable(name: str) -> str:
@@ -57,16 +73,6 @@ def check_variable(name: str) -> str:
     if not name.isidentifier() or iskeyword(name):
         raise UsageError(f"--out {name!r} can't be a variable", remedy="Use a name such as run.")
     return name
-
-
-def show_options(magic: Any) -> None:
-    """Print a magic's options."""
-    print(magic.parser.format_help().replace("::", ""))
-
-
-async def showing_options(magic: Any) -> None:
-    """The same where a cell is awaited."""
-    show_options(magic)
 
 
 def split(line: str) -> list[str]:
@@ -111,7 +117,8 @@ def sort_words(words: Sequence[str], options: Sequence[str], usage: str) -> tupl
         value = next(rest, None)
         if word not in options or value is None or word in found:
             what = "stands there twice" if word in found else "lacks its value" if word in options else "is not known"
-            raise UsageError(f"{usage.partition(' [')[0]}: {word} {what}", remedy=usage)
+            hint = "" if word in options else did_you_mean(word, options)
+            raise UsageError(f"{usage.partition(' [')[0]}: {word} {what}", remedy=f"{usage}.{hint}" if hint else usage)
         found[word] = value
     return alone, found
 
@@ -136,11 +143,11 @@ def assemble(options: Any, model: Any, space: Mapping[str, Any], base: Agent | N
         base = with_newest_tools(base, space)
     changes: dict[str, Any] = {}
     if options.model or base is None:
-        changes["model"] = _named(options.model, ("local",), space) if options.model else model
+        changes["model"] = model_named(options.model, space) if options.model else model
     if options.tools is not None or base is None:
         changes["tools"] = chosen_tools(options.tools, space, base.tools if base else ())
     if options.planner:
-        changes["planner"] = _named(options.planner, ("tools", "json", "you"), space)
+        changes["planner"] = _planner(options.planner, space)
     if options.temperature is not None:
         given = {"temperature": _number(options.temperature, "--temperature", float, space)}
         changes["parameters"] = {**(base.parameters if base else {}), **given}
@@ -164,18 +171,23 @@ def _base(name: str | None, space: Mapping[str, Any]) -> Agent | None:
         return None
     value = space.get(name)
     if not isinstance(value, Agent):
-        raise UsageError(f"--agent: {name!r} holds no Agent", remedy=f"Define it first: {name} = Agent(...)")
+        hint = did_you_mean(name, [key for key, each in list(space.items()) if isinstance(each, Agent)])
+        raise UsageError(f"--agent: {name!r} holds no Agent", remedy=f"Define it first: {name} = Agent(...).{hint}")
     return value
 
 
-def _named(word: str, own: tuple[str, ...], space: Mapping[str, Any]) -> Any:
-    """A word of ours as it is; else the value of a variable of that name; else the word."""
-    return word if word in own else space.get(word, word)
+def _planner(word: str, space: Mapping[str, Any]) -> Any:
+    """A word of ours as it is, else the value of a variable of that name."""
+    if word in PLANNERS or word in space:
+        return word if word in PLANNERS else space[word]
+    remedy = f"Use one of {', '.join(PLANNERS)}, or a variable that holds a planner.{did_you_mean(word, PLANNERS)}"
+    raise UsageError(f"--planner {word!r} is not known", remedy=remedy)
 
 
 def _variable(name: str, option: str, space: Mapping[str, Any]) -> Any:
     if name not in space:
-        raise UsageError(f"{option}: there is no variable {name!r}", remedy="Define it in a cell above.")
+        remedy = f"Define it in a cell above.{did_you_mean(name, list(space))}"
+        raise UsageError(f"{option}: there is no variable {name!r}", remedy=remedy)
     return space[name]
 
 

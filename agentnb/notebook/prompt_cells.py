@@ -23,6 +23,7 @@ from agentnb.notebook.live import publish
 from agentnb.notebook.options import check_variable, split, without_markers
 from agentnb.notebook.render import Block
 from agentnb.notebook.render_html import block, details, lead, pre
+from agentnb.text import did_you_mean
 
 GOAL = "goal"
 USAGE = "%%prompt NAME"
@@ -115,8 +116,9 @@ def prompt_named(name: str, space: Mapping[str, Any]) -> Prompt:
         return Prompt(name, value)
     if isinstance(value, Prompt):
         return value
-    known = ", ".join(key for key, each in list(space.items()) if isinstance(each, Prompt)) or "none yet"
-    raise UsageError(f"--prompt: nothing is named {name!r}", remedy=f"The prompts of this notebook: {known}.")
+    known = [key for key, each in list(space.items()) if isinstance(each, Prompt)]
+    remedy = f"The prompts of this notebook: {', '.join(known) or 'none yet'}.{did_you_mean(name, known)}"
+    raise UsageError(f"--prompt: nothing is named {name!r}", remedy=remedy)
 
 
 def filled(prompt: Prompt, body: str, given: Mapping[str, str], space: Mapping[str, Any]) -> tuple[str | None, str]:
@@ -174,4 +176,4 @@ def check_used(given: Mapping[str, str], prompts: Sequence[Prompt]) -> None:
     if unknown is not None:
         told = ", ".join(dict.fromkeys(names)) or "none"
         what = f"--set {unknown}: no prompt of this cell has such a variable"
-        raise UsageError(what, remedy=f"The variables: {told}.")
+        raise UsageError(what, remedy=f"The variables: {told}.{did_you_mean(unknown, names)}")

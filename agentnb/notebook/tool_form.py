@@ -19,7 +19,7 @@ from agentnb.core.messages import ToolCall, ToolResult
 from agentnb.errors import UsageError
 from agentnb.notebook.bounds import STEP_BYTES, cut, escaped, shown
 from agentnb.notebook.live import publish
-from agentnb.notebook.names import tools_of
+from agentnb.notebook.names import tool_named
 from agentnb.notebook.render import Block
 from agentnb.notebook.render_html import block, lead, pre, quiet
 from agentnb.notebook.widget_cell import WidgetCell, can_show
@@ -148,10 +148,7 @@ def try_command(magics: AgentMagics, words: list[str]) -> None:
     Raises:
         UsageError: There is no such tool, or a word is no argument.
     """
-    tools = {tool.spec.name: tool for tool in tools_of(magics.shell.user_ns)}
-    if not words or words[0] not in tools:
-        raise UsageError(f"%agent try needs one of {', '.join(tools) or 'no tools yet'}", remedy=USAGE)
-    tool, pairs = tools[words[0]], [word.partition("=") for word in words[1:]]
+    tool, pairs = tool_named(words, magics.shell.user_ns, USAGE), [word.partition("=") for word in words[1:]]
     wrong = next((name for name, sign, _ in pairs if not sign), None)
     if wrong is not None:
         raise UsageError(f"%agent try: {wrong!r} is no argument", remedy=USAGE)

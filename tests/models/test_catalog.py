@@ -298,6 +298,16 @@ def test_a_key_without_a_model(monkeypatch):
         default_model()
 
 
+def test_who_has_no_key_is_told_the_way_without_one(tmp_path, monkeypatch):
+    """The embedded model where its weights are here, else how they are fetched; and which name needed the key."""
+    with pytest.raises(SettingsError, match=r"openai:gpt-5-mini needs it.*fetch-model, once"):
+        resolve("gpt-5-mini")
+    (tmp_path / "mine.gguf").touch()
+    monkeypatch.setenv("AGENTNB_GGUF", str(tmp_path / "mine.gguf"))
+    with pytest.raises(SettingsError, match=r"-m local in a cell\), whose weights are here"):
+        resolve("gpt-5-mini")
+
+
 def test_a_model_without_a_key(monkeypatch):
     """A chosen model whose key is missing or empty is an error, not another model."""
     monkeypatch.setenv("OPENAI_MODEL", "gpt-5-mini")

@@ -87,6 +87,15 @@ def test_the_completer_and_the_help_of_the_kernel(kernel):
         assert shown.status == "ok"
         assert "--prompt" in shown.text
         assert not shown.displays
+    for cell in (
+        "%agent resume --help",
+        "%%compare --help",
+        "%%compare --help\nx",
+        "%%tool --help\nx",
+        "%%prompt -h\nx",
+    ):
+        shown = kernel.run(cell)
+        assert (shown.status, "xample" in shown.text or "  %%" in shown.text) == ("ok", True)
 
 
 @pytest.mark.slow
