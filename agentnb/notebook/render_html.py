@@ -21,6 +21,8 @@ _CODE = "background:rgba(128,128,128,.12);padding:.1em .3em;font-size:.92em"
 _QUIET = "opacity:.7"
 _CELL = "text-align:{};padding:.15em .7em .15em 0;white-space:nowrap"
 _SHORT = 96
+_LINE, _LINES = 80, 12
+"""Signs in a line of a narrow page, and lines that any frame of `pre` holds."""
 
 
 def block(inner: str) -> str:
@@ -51,9 +53,15 @@ def quiet(text: str) -> str:
 
 
 def pre(text: str) -> str:
-    """A text in fixed type; a first empty line, which HTML would drop, stays."""
+    """A text in fixed type; a first empty line, which HTML would drop, stays. The keyboard can scroll a long one."""
     start = "\n" if text.startswith("\n") else ""
-    return f'<pre style="{_PRE}">{start}{escaped(text)}</pre>'
+    stop = ' tabindex="0"' if _scrolls(text) else ""
+    return f'<pre style="{_PRE}"{stop}>{start}{escaped(text)}</pre>'
+
+
+def _scrolls(text: str) -> bool:
+    """Whether it may be higher than its frame."""
+    return sum(1 + len(line) // _LINE for line in text.split("\n")) > _LINES
 
 
 def draw_sections(sections: Sequence[Section], room: int) -> str:

@@ -45,7 +45,7 @@ TAGS = set(
         "blockquote",
     ]
 )
-ATTRIBUTES = {"style", "class", "scope", "href", "rel", "target", "start"}
+ATTRIBUTES = {"style", "class", "scope", "href", "rel", "target", "start", "tabindex"}
 STYLE = re.compile(r"[a-z-]+:[\w\s.,()%+-]+(;[a-z-]+:[\w\s.,()%+-]+)*;?")
 
 
