@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentnb.errors import UsageError
@@ -155,6 +156,8 @@ def set_recording(magics: AgentMagics, words: list[str]) -> None:
     elif words:
         mode = use_recording(words[0], words[1] if len(words) > 1 else "auto").mode
         print(RECORDING_MODES[mode].replace("FILE", words[0]))
+        if mode == "auto" and not Path(words[0]).exists():
+            print(f"{words[0]} is not there yet: the model answers, and its replies are kept there")
     elif (active := active_recording()) is not None:
         print(active.account)
     else:

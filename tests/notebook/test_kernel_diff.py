@@ -64,7 +64,9 @@ def test_wrong_names_are_named(kernel):
 def test_a_cell_replays_without_model_and_network(kernel: Kernel, tmp_path: Path) -> None:
     """Record a cell, replay it with every socket blocked: the same States and the same outputs, byte for byte."""
     path = tmp_path / "cell.jsonl"
-    assert "answered from FILE" not in kernel.run(f"%agent recording {path}").text
+    opened = kernel.run(f"%agent recording {path}").text
+    assert "answered from FILE" not in opened
+    assert f"{path} is not there yet: the model answers" in opened
     kernel.run("model = script('Beijing')")
     first = kernel.run("%%agent -m model -o first\nHow warm is Beijing?")
     told = kernel.run("%agent recording").text
