@@ -42,6 +42,7 @@ _HOME = {
     "handoff": "agentnb.team.handoff",
     "list_files": "agentnb.tools.files",
     "load": "agentnb.records.run_file",
+    "load_all": "agentnb.records.run_tree",
     "loop_view": "agentnb.notebook.loop_view",
     "mcp": "agentnb.tools.mcp",
     "mcp_server": "agentnb.team.mcp_server",

@@ -1,7 +1,7 @@
 """Run files: every State of a run on a line of its own, so that a run outlives the process that made it.
 
     save(run, "run.jsonl")                               these States and all they grew from
-    load("run.jsonl")                                    the State saved last
+    load("run.jsonl")                                    the State saved last; load_all("run.jsonl"): every run in it
     Agent(..., middleware=[Saving("run.jsonl")])         each State as it is made, each call before it runs
 
 A State is known by a digest of its parent's digest and of what it added, so branches share their lines and a file gains
@@ -49,7 +49,7 @@ def save(run_or_runs: State | Iterable[State], path: str | os.PathLike[str]) -> 
     """Write one or several States, with all they grew from; an existing file gains only what is new.
 
     Args:
-        run_or_runs: The last one is what `load` gives.
+        run_or_runs: The last one is what `load` gives; `load_all` gives all.
         path: JSON Lines; the file and its folder are made when they are missing.
 
     Raises:
@@ -64,6 +64,8 @@ def save(run_or_runs: State | Iterable[State], path: str | os.PathLike[str]) -> 
 
 def load(path: str | os.PathLike[str]) -> Any:
     """The State that was saved last, with all it grew from; of a notebook a tuple of the runs in its cells.
+
+    Several runs in one file: `load_all(path)` gives each.
 
     A call that was running when the process died is answered "cancelled, may have taken effect", so that going on does
     not run it again. Tools are not needed to load; where an agent goes on without some that the run has used, the log

@@ -1,7 +1,8 @@
-"""A run file read back: every State in it by its digest, and the one that was saved last."""
+"""A run file read back: every State in it by its digest, the one that was saved last, and where each run ended."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,21 @@ from agentnb.errors import RecordingError, UsageError
 from agentnb.records.file_lock import lock
 from agentnb.records.request_json import frame_from_json, request_from_json
 from agentnb.records.run_lines import Lines, check_refers
+from agentnb.records.runnable import came_from_file
 from agentnb.records.state_back import state_from_json
+
+
+def load_all(path: str | os.PathLike[str]) -> tuple[State, ...]:
+    """Every run and fork of a run file where it ended, in the order in which they were written; `load` gives one.
+
+    Of a notebook the runs in its cells. Errors are those of `load`.
+    """
+    from agentnb.records.run_file import load
+
+    if Path(path).suffix == ".ipynb":
+        return tuple(load(path))
+    return tuple(map(came_from_file, RunTree(Path(path)).ends()))
+
 
 MAY_HAVE_RUN = "The process ended while this call was running. It may have taken effect."
 
@@ -27,6 +42,7 @@ class RunTree:
         self._rounds: dict[str, str] = {}
         self._asked: dict[str, str] = {}
         self._begun: set[tuple[str, str]] = set()
+        self._inner: set[str] = set()
         self._last = ""
         lines = Lines(path)
         try:
@@ -43,9 +59,17 @@ class RunTree:
         """The State saved last; calls of it that were running are answered."""
         if not self._last:
             raise UsageError(f"{self.path} holds no run yet", layer="records", remedy="save(run, path) writes one.")
-        state = self.states[self._last]
+        return self._settled(self._last)
+
+    def ends(self) -> tuple[State, ...]:
+        """The States from which no other one grew, in the order in which they were written; no nested runs."""
+        return tuple(self._settled(name) for name in self.states if name not in self._inner)
+
+    def _settled(self, name: str) -> State:
+        """The State; calls that were running when the process died are answered."""
+        state = self.states[name]
         for call in state.open_calls:
-            if (self._rounds[self._last], call.id) in self._begun:
+            if (self._rounds[name], call.id) in self._begun:
                 state = state.answered(ToolResult(call.id, call.name, MAY_HAVE_RUN, "cancelled"))
         return state
 
@@ -68,10 +92,12 @@ class RunTree:
         request = None
         if "request" in aside and parent is not None:
             request = request_from_json(self._frames[aside["request"]], parent, aside)
+        nested = aside.get("run", "")
         if "run" in aside:
             aside = {**aside, "value": self.states[aside["run"]]}
         state = state_from_json(parent, told, aside, request)
         self.states[name], self._last = state, name
+        self._inner |= {each for each in (after, nested) if each}
         self._rounds[name] = self._rounds[after] if after and state.kind == "act" else name
         for call in state.calls if state.kind == "plan" else ():
             self._asked[call.id] = name
