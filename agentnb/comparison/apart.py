@@ -5,35 +5,54 @@
 A recording knows a request by its content, the model's name and how often it was asked. Repeats ask the same, in any
 order, and a later call of `compare` counts anew. So, while units run, a door before the recording tells it a name that
 is the unit's alone: an answer stays with its repeat at any concurrency, and when variants, tasks or repeats are added.
+A unit that is run anew counts anew: it gets the replies that were recorded for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from typing import Any
 
 from agentnb.core.model import Model, ModelReply, ModelRequest, Next, OnDelta, ask, doors
+from agentnb.records.recording import Recording
 
-_unit: ContextVar[str] = ContextVar("agentnb_unit", default="")
+_unit: ContextVar[_Asking | None] = ContextVar("agentnb_unit", default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asking:
+    """A unit that runs."""
+
+    name: str
+    counted: set[tuple[int, str]] = field(default_factory=set)
+    """Recordings and names that count for it."""
 
 
 @contextmanager
 def asking_as(variant: str, repeat: int, attempt: int) -> Iterator[None]:
     """What is asked in this block, is asked by this unit."""
     again = f" · attempt {attempt}" if attempt > 1 else ""
-    token = _unit.set(f"{variant} · {repeat}{again}")
+    token = _unit.set(_Asking(f"{variant} · {repeat}{again}"))
     try:
         yield
     finally:
         _unit.reset(token)
 
 
-def as_asked(model: Model) -> Model:
-    """The model under the name of the unit that asks; itself outside of units."""
+def as_asked(model: Model, recordings: Iterable[Recording]) -> Model:
+    """The model under the name of the unit that asks these recordings; itself outside of units."""
     unit = _unit.get()
-    return _Called(model, f"{model.name or ''} · {unit}") if unit and not isinstance(model, _Called) else model
+    if unit is None or isinstance(model, _Called):
+        return model
+    called = _Called(model, f"{model.name or ''} · {unit.name}")
+    for each in recordings:
+        if (id(each), called.name) not in unit.counted:
+            unit.counted.add((id(each), called.name))
+            each.begin_again(called.name)
+    return called
 
 
 class _Called:
@@ -58,7 +77,9 @@ class Apart:
         standing = list(doors)
         if self not in standing:
             return await onward(request)
-        return await ask(as_asked(model), request, on_delta, standing[standing.index(self) + 1 :])
+        behind = standing[standing.index(self) + 1 :]
+        known = [each for each in behind if isinstance(each, Recording)]
+        return await ask(as_asked(model, known), request, on_delta, behind)
 
     def __enter__(self) -> Apart:
         doors.insert(0, self)

@@ -149,7 +149,7 @@ class RecordedModel:
         async def onward(request: ModelRequest) -> ModelReply:
             return await self.model.reply(request, on_delta)
 
-        return await self.recording.reply(as_asked(self.model), request, on_delta, onward)
+        return await self.recording.reply(as_asked(self.model, [self.recording]), request, on_delta, onward)
 
 
 def _sum(a: float | None, b: float | None) -> float | None:

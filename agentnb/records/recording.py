@@ -63,7 +63,7 @@ class Recording:
         self._failed = False
         self._is_block = False
         self._file: RecordingFile | None = None
-        self._taken: dict[tuple[Asked, str], set[int]] = {}
+        self._taken: dict[str, dict[Asked, set[int]]] = {}
         self._replaced: list[Entry] = []
         self._fresh: set[tuple[Asked, str, int]] = set()
         self._lock = RLock()
@@ -109,6 +109,11 @@ class Recording:
         if self.mode == "record" and self._replaced and whole and not self._failed:
             self._drop_stale()
 
+    def begin_again(self, name: str) -> None:
+        """Count anew what the model of this name is asked: work that is done again gets the same replies."""
+        with self._lock:
+            self._taken.pop(tidy(name), None)
+
     def __enter__(self) -> Self:
         self._is_block = True
         self.open()
@@ -148,7 +153,7 @@ class Recording:
                 self._keep(Entry(asked, name or tidy(reply.model), number, reply_to_json(reply), stream, versions))
         except BaseException as error:
             self._failed = True
-            self._taken[asked, name].discard(number)
+            self._taken.get(name, {}).get(asked, set()).discard(number)
             if not isinstance(error, SettingsError):
                 raise
             if (earlier := self._earlier(asked, name, number)) is None:
@@ -168,7 +173,7 @@ class Recording:
 
     def _take(self, asked: Asked, name: str) -> int:
         """How often this was asked, this time included; the number of a call that failed is taken again."""
-        taken = self._taken.setdefault((asked, name), set())
+        taken = self._taken.setdefault(name, {}).setdefault(asked, set())
         number = next(number for number in range(1, len(taken) + 2) if number not in taken)
         taken.add(number)
         return number

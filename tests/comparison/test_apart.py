@@ -70,6 +70,23 @@ def test_more_repeats_are_asked_and_no_others(tmp_path):
     assert sorted(map(int, more.values())) == list(range(1, 13))
 
 
+def test_one_session_asks_for_a_unit_once(tmp_path):
+    """With more repeats, tasks or models in the same session, what was paid is not asked again; and replays the same."""
+    path, model = tmp_path / "r.jsonl", counting()
+
+    def twice(function, mode):
+        with recording(path, mode):
+            first = compare({"one": function}, TASKS[:1], repeats=2, first=None)
+            more = compare({"one": function, "two": function}, TASKS, repeats=3, first=None)
+        return answers(first), answers(more)
+
+    first, more = twice(model, "auto")
+
+    assert first.items() < more.items()
+    assert sorted(map(int, more.values())) == list(range(1, 13))
+    assert twice(silent(), "replay") == (first, more)
+
+
 def test_a_variant_that_is_added_changes_no_other(tmp_path):
     """A third variant in front of the two asks for itself; their answers stay theirs."""
     path, model = tmp_path / "r.jsonl", counting()
