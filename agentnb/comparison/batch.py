@@ -30,6 +30,7 @@ from agentnb.comparison.tasks import to_tasks
 from agentnb.comparison.units import KEY, Plan
 from agentnb.comparison.variants import Variant
 from agentnb.errors import AgentInterrupted, UsageError
+from agentnb.records.canonical import tidy
 from agentnb.text import shorten
 
 FIRST = 3
@@ -106,6 +107,7 @@ def run_plan(
                 bridge.run_sync(running.all())
         except (KeyboardInterrupt, asyncio.CancelledError, Stopped):
             interrupted = True
+        _add_answered(record, running, store)
         end = store.end
     notes += (f"Stopped: {running.stopped}.",) if running.stopped else ()
     cancelled = frozenset(running.in_flight) if interrupted else frozenset[str]()
@@ -126,6 +128,15 @@ def _recorded(plan: Plan, store: Store, options: Mapping[str, Any]) -> dict[str,
     record = record_of(plan, plan.tasks, **told)
     store.append("record.jsonl", (json.dumps(record, ensure_ascii=False) + "\n").encode())
     return record
+
+
+def _add_answered(record: dict[str, Any], running: Running, store: Store) -> None:
+    """Put the names that the providers gave in their answers to the record, and in a line of its own to the folder."""
+    found = {name: sorted(names) for name, names in running.answered_as.items()}
+    if found:
+        record["answered_as"] = found
+        line = {"started": record["started"], "answered_as": found}
+        store.append("record.jsonl", (json.dumps(tidy(line), ensure_ascii=False) + "\n").encode())
 
 
 def _left_alone(plan: Plan, store: Store) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentnb.comparison.board import Line, failures
 from agentnb.comparison.scores import Rate
-from agentnb.comparison.verdict import Pair
+from agentnb.comparison.verdict import Pair, Verdict
 from agentnb.text import clean, mask, plain, shorten
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 MOST_TASKS = 20
 MOST_PAIRS = 15
+MOST_COLUMNS = 8
 _MOST_FAILURES = 5
 Table = list[list[str]]
 """Rows of cells; the first is the head."""
@@ -45,7 +46,9 @@ def sections(result: Comparison) -> list[tuple[str, str | Table]]:
             ("What failed", [["variant", "what", "runs"], *([a, one_line(b, 120), str(n)] for a, b, n in wrong)])
         )
     if len(result.variants) > 2 and result.scored:
-        found.append(("Every two", pair_table(result.verdict.pairs[:MOST_PAIRS], result.binary)))
+        if len(result.variants) <= MOST_COLUMNS:
+            found.append(("Every two, row against column", matrix_table(result.verdict, result.binary)))
+        found.append(("Every two, with intervals", pair_table(result.verdict.pairs[:MOST_PAIRS], result.binary)))
     found.append(("Tasks" if len(result.variants) == 1 else "Tasks, disagreements first", grid_table(result)))
     return found
 
@@ -99,6 +102,24 @@ def _measured(measure: Line, form: str) -> str:
         return "n/a"
     of = "" if measure["n"] == measure["total"] else f" ({measure['n']} of {measure['total']})"
     return form.format(measure["mean"]) + of
+
+
+def matrix_table(verdict: Verdict, points: bool) -> Table:
+    """The row's variant against the column's: what the test says, and the difference that was seen."""
+    names = [band.variant for band in verdict.bands]
+    rows = [
+        [name, *(_against(verdict.pair(name, other), name, points) if name != other else "" for other in names)]
+        for name in names
+    ]
+    return [["", *names], *rows]
+
+
+def _against(pair: Pair, name: str, points: bool) -> str:
+    if pair.difference is None:
+        return "n/a"
+    word = "unclear" if pair.better is None else "better" if pair.better == name else "worse"
+    size = pair.difference if pair.a == name else -pair.difference
+    return f"{word} ({_points(size) if points else f'{size:+.2f}'})"
 
 
 def pair_table(pairs: Sequence[Pair], points: bool) -> Table:

@@ -4,6 +4,7 @@
     result.rows                 one plain dict per variant, task and repeat      result.frame    the same for pandas
     result.run("t1", "A")       the transcript, a State                          result.diff("t1", "A", "B")
     result.verdict.conclusion   what may be said                                 result.plot()
+    result.passes(1, 3)         pass@k and pass^k of each variant
 
 It holds no transcript: what is asked for is read from its folder.
 """
@@ -23,6 +24,7 @@ from weakref import finalize
 from agentnb.comparison import table
 from agentnb.comparison.board import Line, board, grid, is_binary, is_scored
 from agentnb.comparison.budget import Estimate
+from agentnb.comparison.passes import OverTasks, passes
 from agentnb.comparison.scores import AS_ZERO, SCORED, Outcome
 from agentnb.comparison.store import read_lines
 from agentnb.comparison.table import Row
@@ -175,6 +177,10 @@ class Comparison:
     def verdict(self) -> Verdict:
         """Every pair compared, the bands of ranks, and the conclusion in words."""
         return verdict(self.values)
+
+    def passes(self, *ks: int) -> dict[str, tuple[OverTasks, ...]]:
+        """Of each variant pass@k for every k, then pass^k; a task with fewer than k runs has none."""
+        return passes(self.values, ks)
 
     @cached_property
     def leaderboard(self) -> list[Line]:

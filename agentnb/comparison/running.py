@@ -63,6 +63,8 @@ class Running:
         """Why no further unit was started; "" when all were."""
         self.estimate: Estimate | None = None
         self.in_flight: dict[str, Unit] = {}
+        self.answered_as: dict[str, set[str]] = {}
+        """Variant to the names that its providers gave in the answers of this call."""
         self._again: list[Unit] = []
         self._changed = asyncio.Condition()
 
@@ -140,6 +142,8 @@ class Running:
             self.meter.change(started=-1)
         else:
             self.store.finish(unit, row)
+            if row["answered_as"]:
+                self.answered_as.setdefault(unit.variant.name, set()).add(row["answered_as"])
             self.spending.add(row)
             self.meter.change(finished=Outcome(row["outcome"]))
         del self.in_flight[unit.key]

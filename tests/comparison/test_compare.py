@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from agentnb import Agent, Limits, compare, tool
+from agentnb.comparison.report_text import matrix_table
 from agentnb.errors import UsageError
 from agentnb.models.catalog import resolve
 from agentnb.models.scripted import CallableModel
+from agentnb.models.server import ScriptedServer
 from agentnb.models.transport import Retry
 
 TASKS = [{"id": f"t{n}", "goal": f"What is {n} + 1?", "expected": n + 1} for n in range(1, 11)]
@@ -185,6 +187,41 @@ def test_the_record_tells_what_a_reader_needs(tmp_path):
     assert {"versions", "platform", "git", "cell", "task_set", "scorer", "prices", "seed", "variants"} <= set(record)
     about = record["variants"]["a"]
     assert {"model", "base_url", "parameters", "prompt_hash", "tools", "limits"} <= set(about)
+
+
+def test_the_record_tells_which_model_answered(tmp_path):
+    """The name that the provider gives, beside the one that was asked; in a line of its own when the call ends."""
+    with ScriptedServer(["2"] * 10) as server:
+        model = resolve("openai:gpt-5-mini", base_url=server.url)
+        result = compare([model], TASKS[:2], folder=tmp_path, progress=False)
+    first, last = map(json.loads, (tmp_path / "record.jsonl").read_text().splitlines())
+
+    assert first["variants"]["openai:gpt-5-mini"]["model"] == "openai:gpt-5-mini"
+    assert last == {"started": first["started"], "answered_as": result.answered_as}
+    assert result.record["answered_as"] == result.answered_as
+    assert result.answered_as["openai:gpt-5-mini"]
+
+
+def test_every_two_stand_in_a_matrix():
+    """Row against column: the word that the test allows, and the difference; the other way round it is turned."""
+    result = compare({"a": adds(), "b": adds(1), "c": adds()}, TASKS)
+    table = {row[0]: row[1:] for row in matrix_table(result.verdict, True)}
+    ab, ba = (table[one][table[""].index(other)] for one, other in ("ab", "ba"))
+
+    assert (ab, ba) == ("better (+100 points)", "worse (-100 points)")
+    assert table["a"][table[""].index("c")] == "unclear (+0 points)"
+    assert "Every two, row against column" in str(result)
+
+
+def test_passes_are_at_hand():
+    """pass@k and pass^k of each variant; undefined for more runs than there are."""
+    found = compare({"a": adds()}, TASKS, repeats=2).passes(1, 2, 3)
+
+    assert [str(each) for each in found["a"]][:3] == [
+        "pass@1 1.00 over 10 of 10 tasks",
+        "pass@2 1.00 over 10 of 10 tasks",
+        "pass@3 undefined over 0 of 10 tasks",
+    ]
 
 
 def test_keys_reach_no_file(tmp_path, monkeypatch):
