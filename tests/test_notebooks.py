@@ -88,6 +88,12 @@ NOTICED = {
         ('f" {task.expected}," in run', 'f" {task.expected};" in run', 'assert scored["outcome"] == "right"'),
         ("total(goal) if right else total(goal) + 1", "total(goal)", "assert len(set(answers)) == 2"),
     ],
+    "12_mending_a_small_model: a tool": [
+        ('"Tokyo": 28.0', '"Tokyo": 29.0', 'assert get_weather("Tokyo") == "Tokyo: 28.0'),
+    ],
+    "12_mending_a_small_model: an answer": [
+        ('\\"The sum is 62', '\\"The sum is 63', 'assert shown[0].answer == "The sum is 62 degrees'),
+    ],
     "13_search_then_summarise": [
         ("if any(word in text.lower()", "if all(word in text.lower()", 'assert search("moon sea") =='),
         ('" ".join(page.partition', '"; ".join(page.partition', 'assert run.answer == "The moon pulls the sea'),
