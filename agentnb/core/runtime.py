@@ -149,20 +149,20 @@ class Runtime:
             while batch := self._startable(state, around, started):
                 started |= {call.id for call in batch}
                 tasks = {asyncio.ensure_future(self._run(call, state, around)): call for call in batch}
+                await asyncio.sleep(0)  # a quick tool is done after this
                 while tasks:
-                    done, _ = await asyncio.wait(tasks, timeout=self._seconds_left(state, around), return_when=_FIRST)
-                    results = [task.result() for task in tasks if task in done] or await _abandon(tasks, OUT_OF_TIME)
-                    tasks = {task: call for task, call in tasks.items() if task not in done}
+                    if not any(task.done() for task in tasks):
+                        await asyncio.wait(tasks, timeout=self._seconds_left(state, around), return_when=_FIRST)
+                    done = {task: tasks.pop(task) for task in [*tasks] if task.done()}
+                    results = [task.result() for task in done] or await _abandon(tasks, OUT_OF_TIME)
                     for result in filter(None, results):  # None: it waits for approval
                         state, began = state.answered(result, (now := self.clock()) - began, guarded), now
                         yield state
-        except asyncio.CancelledError:
-            for result in filter(None, await _abandon(tasks, INTERRUPTED)):
+        except BaseException as error:
+            results = await _abandon(tasks, INTERRUPTED)
+            for result in filter(None, results if isinstance(error, asyncio.CancelledError) else ()):
                 state = state.answered(result, self.clock() - began)
                 yield state
-            raise
-        except BaseException:
-            await _abandon(tasks, INTERRUPTED)
             raise
 
     def _startable(self, state: State, around: doors.Budget, started: set[str]) -> list[ToolCall]:
@@ -175,15 +175,14 @@ class Runtime:
 
     async def _run(self, call: ToolCall, state: State, around: doors.Budget) -> ToolResult | None:
         doors.current_budget.set(around)
-        if (arguments := dict(state.approvals).get(call.id)) is not None:
-            call = replace(call, arguments=arguments)
+        if (other := dict(state.approvals).get(call.id)) is not None:
+            call = replace(call, arguments=other)
         try:
             result: ToolResult = await self._call_tool(call, state)
         except ApprovalNeeded:
             return None
-        if arguments is not None or result.call_id != call.id:  # a wrapper may hand out what another call got
-            result = replace(result, call_id=call.id, name=call.name)
-            result = result if arguments is None else result.ran_with(arguments)
+        if other is not None or result.call_id != call.id:  # a wrapper may hand out what another call got
+            result = replace(result if other is None else result.ran_with(other), call_id=call.id, name=call.name)
         self._listeners.tell(doors.ToolFinished(call, result))
         return result
 

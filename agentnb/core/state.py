@@ -18,6 +18,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import Any
 
 from agentnb.core.limits import DIGEST, RING, StopReason, round_digest
@@ -337,16 +338,16 @@ class State:
     __deepcopy__ = __copy__
 
     def __reduce__(self) -> Any:
-        return _restore, ([[getattr(state, name) for name in _OWN] for state in self.path()],)
+        return _restore, ([list(_own(state)) for state in self.path()],)
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _next(self, kind: str, added: tuple[Message, ...], **changes: Any) -> State:
         """The child made by `kind`; what says how a State ended is its own and is not inherited."""
-        fresh = {**_OPEN_ENDED, **changes, "parent": self, "kind": kind, "added": added}
+        fresh = {**_OPEN_ENDED, **changes, "kind": kind, "added": added}
         if added:
             fresh |= {"prompt": self.prompt.grown(self.end, added), "end": self.end + len(added)}
-        return State(*[fresh[name] if name in fresh else getattr(self, name) for name in State.__slots__])
+        return State(self, *{**dict(zip(State.__slots__[1:], _own(self), strict=True)), **fresh}.values())
 
     def _tool_messages(self, results: tuple[ToolResult, ...]) -> tuple[Message, ...]:
         plain = self.prompt.items[self.end - 1].plain
@@ -380,7 +381,7 @@ class State:
         return (self.goal, self.stop, self.answer, self.detail, self.counters, self.calls, self.approvals)
 
 
-_OWN = State.__slots__[1:]
+_own = attrgetter(*State.__slots__[1:])
 _UNRUN = ("not run", "denied")
 _OPEN_ENDED: dict[str, Any] = {"decision": None, "stop": None, "answer": None, "value": None, "detail": ""}
 
@@ -388,7 +389,7 @@ _OPEN_ENDED: dict[str, Any] = {"decision": None, "stop": None, "answer": None, "
 def _restore(rows: list[list[Any]]) -> State | None:
     state: State | None = None
     for row in rows:
-        state = State(parent=state, **dict(zip(_OWN, row, strict=True)))
+        state = State(state, *row)
     return state
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from agentnb.core.limits import StopReason
 from agentnb.core.messages import Message
@@ -25,20 +26,22 @@ class ToolCallingPlanner:
     name = "tools"
 
     def __init__(self) -> None:
-        self._kept: tuple[tuple[Instructions, bool], tuple[Message, ...]] | None = None
+        self._kept: tuple[tuple[Instructions, tuple[Tool, ...]], dict[str, Any]] | None = None
 
     async def plan(self, state: State, tools: Sequence[Tool], ask: Ask) -> Decision:
         """Ask the model and read its reply."""
-        preamble = self._preamble(ask.instructions, bool(tools))
-        specs, parameters = tuple(tool.spec for tool in tools), ask.instructions.parameters
-        request = state.request(specs=specs, preamble=preamble, parameters=parameters)
+        request = state.request(**self._around(ask.instructions, tuple(tools)))
         return read_reply(await ask(request), state)
 
-    def _preamble(self, instructions: Instructions, with_tools: bool) -> tuple[Message, ...]:
-        if (kept := self._kept) is None or kept[0] != (instructions, with_tools):
-            rules = (NO_REPEATS, LANGUAGE) if with_tools else (LANGUAGE,)
+    def _around(self, instructions: Instructions, tools: tuple[Tool, ...]) -> dict[str, Any]:
+        """The part of a request that stays the same from step to step."""
+        if (kept := self._kept) is None or kept[0] != (instructions, tools):
+            rules = (NO_REPEATS, LANGUAGE) if tools else (LANGUAGE,)
             system = Message("system", system_text(instructions.system_prompt, *rules))
-            self._kept = kept = ((instructions, with_tools), (system, *example_messages(instructions.examples)))
+            preamble = (system, *example_messages(instructions.examples))
+            specs = tuple(tool.spec for tool in tools)
+            fields = {"specs": specs, "preamble": preamble, "parameters": instructions.parameters}
+            self._kept = kept = ((instructions, tools), fields)
         return kept[1]
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from agentnb.errors import ToolError
 from agentnb.text import bound, clean, mask, plain
+from agentnb.tools.quoted import marked
 from agentnb.tools.sketch import SHORTENED, described
 
 SMALLEST_LIMIT = 100
@@ -21,22 +22,23 @@ _MAX_ERROR = 4_000
 _MAX_TRACEBACK = 10_000
 
 
-def result_text(value: Any, limit: int) -> tuple[str, tuple[str, ...]]:
+def result_text(value: Any, limit: int, quote: bool = False) -> tuple[str, tuple[str, ...]]:
     """What the model reads of a returned value.
 
     Args:
         value: Anything.
         limit: Characters, at least 100.
+        quote: These are words of others: they are marked as data.
 
     Returns:
         Text of 1 to `limit` characters, and notes on what was left out or written otherwise.
     """
     if (kind := type(value)) is str:
-        return readable(value, limit)
+        return readable(value, limit, quote)
     if (kind is int and value.bit_length() < 64) or (kind is float and math.isfinite(value)):
         return repr(value), ()
     text, notes = described(value, limit)
-    text, cut = readable(text, limit)
+    text, cut = readable(text, limit, quote)
     return text, tuple(dict.fromkeys((*notes, *cut)))
 
 
@@ -61,13 +63,13 @@ def traceback_text(error: BaseException) -> str:
     return readable("".join(lines), _MAX_TRACEBACK)[0]
 
 
-def readable(text: str, limit: int) -> tuple[str, tuple[str, ...]]:
+def readable(text: str, limit: int, quote: bool = False) -> tuple[str, tuple[str, ...]]:
     """The text within the limit, encodable, without colour codes and secrets, never empty; with a note when cut."""
     text, notes = (bound(text, limit - _NOTE_ROOM), (SHORTENED,)) if len(text) > limit else (text, ())
     text = mask(plain(clean(text)))
     if not text.strip():
         text = f"({len(text)} characters of white space)" if text else '""'
-    return text, notes
+    return marked(text, limit) if quote else text, notes
 
 
 # ── errors ───────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -26,7 +26,6 @@ from agentnb.instructions import Example
 from agentnb.text import shorten
 from agentnb.threads import Outcome, is_async, outcome_of
 from agentnb.tools.arguments import cast_arguments
-from agentnb.tools.quoted import marked
 from agentnb.tools.results import SMALLEST_LIMIT, error_text, readable, result_text, traceback_text
 from agentnb.tools.schema import Parameters, read_parameters
 from agentnb.tools.signature import inner_function, is_unbound, read_docstring
@@ -151,8 +150,7 @@ class Tool:
         if outcome.error is not None or isinstance(outcome.value, ToolResult):
             finished = self._failed if outcome.error is not None else self._passed_on
             return finished(call, kept, outcome, seconds, notes)
-        content, more = result_text(outcome.value, self.options.max_chars)
-        content = marked(content, self.options.max_chars) if self.options.quoted else content
+        content, more = result_text(outcome.value, self.options.max_chars, self.options.quoted)
         notes = (*notes, *outcome.notes, *more)
         return ToolResult(call.id, call.name, content, "ok", outcome.value, kept, version, seconds, "", notes)
 
@@ -161,8 +159,7 @@ class Tool:
     ) -> ToolResult:
         """The function itself says all of the result: that of a nested run, or of a tool elsewhere."""
         told: ToolResult = outcome.value
-        content, more = readable(told.content, self.options.max_chars)
-        content = marked(content, self.options.max_chars) if self.options.quoted else content
+        content, more = readable(told.content, self.options.max_chars, self.options.quoted)
         about = (kept, self.spec.version, seconds, told.traceback, (*notes, *told.notes, *more), told.used)
         return ToolResult(call.id, call.name, content, told.status, told.value, *about)
 
