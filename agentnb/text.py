@@ -61,6 +61,11 @@ def shorten(text: str, limit: int = 80) -> str:
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
+def counted(number: int, what: str) -> str:
+    """A number with its noun: "1 step", "4 steps"."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A sentence, with a space before it, that names the known word most like this one; "" when none is like it.
 
@@ -90,13 +95,22 @@ def hide(secret: str) -> None:
 
 def mask(text: str) -> str:
     """The text with every known secret, or piece of one, replaced by "[hidden]", whatever unseen signs are in it."""
-    seen = _UNSEEN.sub("", text) if _SIGN.search(text) else text
-    # eight characters hold four that begin at a multiple of five: most texts share none, and need no search
-    if _grams.isdisjoint([seen[i : i + 4] for i in range(0, len(seen) - 3, 5)]):
+    if not _grams:
         return text
-    found = {match.start() for pattern in tuple(_secrets.values()) for match in pattern.finditer(seen)}
-    places = range(len(text)) if len(seen) == len(text) else _places(text)
-    return _cover(text, [(places[start], places[start + _PIECE - 1] + 1) for start in sorted(found)])
+    spans = [(start, start + _PIECE) for start in _starts(text)]
+    odd = not (text.isascii() and text.isprintable())
+    if odd and _SIGN.search(text) and (starts := _starts(_UNSEEN.sub("", text))):
+        places = _places(text)
+        spans = sorted({*spans, *((places[start], places[start + _PIECE - 1] + 1) for start in starts)})
+    return _cover(text, spans) if spans else text
+
+
+def _starts(text: str) -> list[int]:
+    """Where pieces of secrets begin."""
+    # eight characters hold four that begin at a multiple of five: most texts share none, and need no search
+    if _grams.isdisjoint([text[i : i + 4] for i in range(0, len(text) - 3, 5)]):
+        return []
+    return sorted({match.start() for pattern in tuple(_secrets.values()) for match in pattern.finditer(text)})
 
 
 def _places(text: str) -> list[int]:
@@ -116,5 +130,5 @@ def _cover(text: str, spans: list[tuple[int, int]]) -> str:
     for start, stop in spans:
         if start > end:
             parts += [text[position:start], "[hidden]"]
-        end = position = stop
+        end = position = max(end, stop)
     return "".join([*parts, text[position:]])

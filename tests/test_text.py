@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentnb.notebook.bounds import shown
-from agentnb.text import hide, mask, plain
+from agentnb.text import counted, hide, mask, plain
 from agentnb.tools.quoted import readable
 
 KEY = "sk-Zq7xW2vKp9LmT4"
@@ -78,3 +78,9 @@ def test_a_key_that_was_pasted_with_an_unseen_sign_is_hidden():
 def test_control_signs_are_taken_out(text, seen):
     """Those of one byte, too, which some terminals obey."""
     assert plain(text) == seen
+
+
+@pytest.mark.parametrize(("number", "told"), [(0, "0 steps"), (1, "1 step"), (2, "2 steps"), (1_000, "1,000 steps")])
+def test_a_number_has_its_noun(number, told):
+    """One is not many."""
+    assert counted(number, "step") == told

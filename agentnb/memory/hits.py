@@ -8,7 +8,7 @@ from typing import Any
 
 from agentnb.memory.table import Shown
 from agentnb.memory.words import terms
-from agentnb.text import shorten
+from agentnb.text import counted, shorten
 from agentnb.tools.quoted import QUOTED, label, quoted
 
 _SNIPPET = 200
@@ -55,7 +55,7 @@ class Hits(tuple[Hit, ...], Shown):
 
     def _table(self) -> tuple[str, Sequence[str], Iterable[Sequence[Any]], int]:
         rows = ((hit.source, hit.place, " > ".join(hit.headings), hit.snippet(self.query)) for hit in self)
-        title = f"{len(self)} passages for {shorten(self.query)!r}"
+        title = f"{counted(len(self), 'passage')} for {shorten(self.query)!r}"
         return title, ("document", "place", "under", "passage"), rows, len(self)
 
 

@@ -25,6 +25,7 @@ from agentnb.memory.documents import SCHEMA, WORDS, Waiting, drop, read_chunks
 from agentnb.memory.hits import Added, Hit, Hits, told
 from agentnb.memory.sources import folders, sources
 from agentnb.memory.table import Shown
+from agentnb.text import counted
 from agentnb.threads import run_in_thread
 from agentnb.tools.tool import Tool, tool
 
@@ -231,7 +232,7 @@ class Knowledge(Shown):
             "SELECT name, count(chunks.id) FROM sources LEFT JOIN chunks ON chunks.source = sources.id "
             "GROUP BY sources.id ORDER BY name"
         )
-        title = f"{len(rows):,} documents, {len(self):,} passages in {Path(self.database.path).name}"
+        title = f"{counted(len(rows), 'document')}, {counted(len(self), 'passage')} in {Path(self.database.path).name}"
         return title, ("document", "passages"), rows, len(rows)
 
 

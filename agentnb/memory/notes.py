@@ -28,7 +28,7 @@ from agentnb.memory.summary import extract, material, summarise
 from agentnb.memory.table import Shown
 from agentnb.memory.words import WordIndex, match_query, terms
 from agentnb.models.named import to_model
-from agentnb.text import shorten
+from agentnb.text import counted, shorten
 from agentnb.tools.quoted import readable
 from agentnb.tools.tool import Tool
 
@@ -257,7 +257,7 @@ class Notes(Shown):
     def _table(self) -> tuple[str, Sequence[str], Iterable[Sequence[Any]], int]:
         seen, all_notes = self.list(), len(self.list(everywhere=True))
         others = f", {all_notes - len(seen):,} of other projects and agents" if all_notes > len(seen) else ""
-        title = f"{len(seen):,} notes in {Path(self.database.path).name}{others}"
+        title = f"{counted(len(seen), 'note')} in {Path(self.database.path).name}{others}"
         rows = ((each.id, each.author, each.project, each.agent, each.text) for each in reversed(seen))
         return title, ("id", "author", "project", "agent", "text"), rows, len(seen)
 

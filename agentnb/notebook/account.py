@@ -17,6 +17,7 @@ from agentnb.core.messages import Message, ToolCall, ToolResult
 from agentnb.core.state import Step
 from agentnb.notebook.bounds import wanted
 from agentnb.notebook.words import brief, outcome, parsed, spelled, usage_words, version_words
+from agentnb.text import counted
 
 _MESSAGE_BYTES = 40
 _MOST_TRACEBACK = 60_000
@@ -68,7 +69,8 @@ def step_sections(step: Step, name: str, most_calls: int) -> tuple[Section, ...]
 
 
 def _more_calls(number: int, here: str) -> tuple[Section, ...]:
-    return (Section("", (Part("more", f"{number:,} more calls, in {here}.calls and {here}.results", words=True),)),)
+    told = f"{counted(number, 'more call')}, in {here}.calls and {here}.results"
+    return (Section("", (Part("more", told, words=True),)),)
 
 
 def message_section(step: Step, name: str, most_calls: int) -> Section:
@@ -76,7 +78,7 @@ def message_section(step: Step, name: str, most_calls: int) -> Section:
     added = _added(step)
     parts = [_message_part(message, name) for message in added[: most_calls + 1]]
     if more := len(added) - len(parts):
-        parts.append(Part("more", f"{more:,} more messages, in {name}.messages", words=True))
+        parts.append(Part("more", f"{counted(more, 'more message')}, in {name}.messages", words=True))
     return Section(f"Messages added ({len(added)})", tuple(parts), folded=True)
 
 

@@ -12,8 +12,9 @@ from agentnb.notebook import render_html, render_text
 from agentnb.notebook.bounds import cost, cut, escaped, within
 from agentnb.notebook.markdown import answer_html
 from agentnb.notebook.step import step_html, step_text
-from agentnb.notebook.words import UNKNOWN, count, counted, deed, remedy, step_line, stop_words, totals_words
+from agentnb.notebook.words import UNKNOWN, count, deed, remedy, step_line, stop_words, totals_words
 from agentnb.plots.run_plots import token_rows
+from agentnb.text import counted
 
 _HEADS = ("step", "what", "input", "cached", "output", "reasoning", "total")
 _WORDS = (False, True, False, False, False, False, False)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from agentnb.core.limits import DIGEST
 from agentnb.core.messages import Message
 from agentnb.core.state import State
-from agentnb.notebook.words import UNKNOWN, brief, count, counted, stop_words
+from agentnb.notebook.words import UNKNOWN, brief, count, stop_words
+from agentnb.text import counted
 
 _BRIEF = 48
 _MOST_MESSAGES = 4

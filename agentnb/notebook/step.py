@@ -11,8 +11,8 @@ from agentnb.models.curl import FILE, curl_from_file
 from agentnb.notebook import render_html, render_text
 from agentnb.notebook.account import Part, Section, message_section, request_section, step_sections
 from agentnb.notebook.bounds import cost, within
-from agentnb.notebook.words import counted, step_line, stop_words
-from agentnb.text import shorten
+from agentnb.notebook.words import step_line, stop_words
+from agentnb.text import counted, shorten
 
 _CALL_BYTES = 1_500
 _REQUEST_BYTES = 12_000

@@ -15,7 +15,7 @@ from agentnb.core.limits import StopReason
 from agentnb.core.messages import ToolCall, ToolResult, Usage
 from agentnb.core.state import State, Step
 from agentnb.notebook.bounds import shown
-from agentnb.text import shorten
+from agentnb.text import counted, shorten
 
 UNKNOWN = "n/a"
 _CALLS_IN_LINE = 3
@@ -145,7 +145,7 @@ def total_words(usage: Usage | None) -> str:
     if usage is None or usage.total is None:
         return f"tokens {UNKNOWN}"
     known = usage.complete and None not in (usage.input, usage.output)
-    return f"{'' if known else 'at least '}{usage.total:,} tokens"
+    return f"{'' if known else 'at least '}{counted(usage.total, 'token')}"
 
 
 def usage_words(usage: Usage | None) -> str:
@@ -164,11 +164,6 @@ def _part(what: str, number: int | None) -> str:
 def count(number: int | None) -> str:
     """A number with separators, "n/a" for an unknown one."""
     return UNKNOWN if number is None else f"{number:,}"
-
-
-def counted(number: int, what: str) -> str:
-    """A number with its noun: "1 step", "4 steps"."""
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def version_words(version: str) -> str:

@@ -11,7 +11,7 @@ from agentnb.core.messages import Usage
 from agentnb.core.state import State, Step
 from agentnb.errors import UsageError
 from agentnb.plots.plot import Plot
-from agentnb.text import clean, mask, plain, shorten
+from agentnb.text import clean, counted, mask, plain, shorten
 
 KINDS = ("tokens", "cumulative", "counts")
 _COLUMNS = ("step", "calls", "fresh", "cached", "visible", "reasoning", "total", "cumulative")
@@ -111,13 +111,9 @@ def _names(runs: Sequence[State], names: Sequence[str] | None) -> list[str]:
 def _summary(name: str, run: State) -> str:
     total, used = run.usage.total, run.counters
     known = "" if run.usage.complete else "at least "
-    tokens = "tokens n/a" if total is None else f"{known}{total:,} tokens"
-    counts = f"{_counted(used.steps, 'step')}, {_counted(used.tool_calls, 'tool call')}"
+    tokens = "tokens n/a" if total is None else f"{known}{counted(total, 'token')}"
+    counts = f"{counted(used.steps, 'step')}, {counted(used.tool_calls, 'tool call')}"
     return f"{name}: {counts}, {tokens}, {run.stop or 'not finished'}"
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _table(rows: Sequence[dict[str, Any]]) -> str:
@@ -127,7 +123,7 @@ def _table(rows: Sequence[dict[str, Any]]) -> str:
     widths = [max(map(len, column)) for column in zip(_HEADS, *cells, strict=True)]
     lines = ["  ".join(c.rjust(w) for c, w in zip(row, widths, strict=True)) for row in (_HEADS, *cells)]
     if left_out:
-        lines.insert(half + 1, f"… {left_out:,} steps between them, all are in .rows")
+        lines.insert(half + 1, f"… {counted(left_out, 'step')} between them, all are in .rows")
     return "\n".join(f"  {line}" for line in lines)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from agentnb.records.diff_steps import Difference
 from agentnb.records.diff_text import differences, groups, headlines, left_out_words, line, values
 from agentnb.records.excerpts import printable
+from agentnb.text import counted
 
 if TYPE_CHECKING:
     from agentnb.records.diff import Diff
@@ -37,7 +38,7 @@ def _body(made: Diff) -> Iterator[str]:
             continue
         opened = " open" if rows[0] is made.first else ""
         more = len(rows[0]["differences"]) - len(shown)
-        rest = f"<div>… {more:,} more differences, in .rows</div>" if more else ""
+        rest = f"<div>… {counted(more, 'more difference')}, in .rows</div>" if more else ""
         summary = f"<summary>{_escaped(line(rows, made))}</summary>"
         yield f"<details{opened}>{summary}{_table(shown, made.names)}{rest}</details>"
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentnb.records.diff_steps import Difference
 from agentnb.records.excerpts import apart, excerpt, printable
+from agentnb.text import counted
 
 if TYPE_CHECKING:
     from agentnb.records.diff import Diff
@@ -45,7 +46,7 @@ def headlines(made: Diff) -> list[str]:
     one, other = made.names
     if made.first is None:
         same = "the same States" if all(row["status"] == "shared" for row in made.rows) else "nothing differs"
-        told = [f"{one} and {other} are equal: {_counted(len(made.rows), 'step')}, {same}."]
+        told = [f"{one} and {other} are equal: {counted(len(made.rows), 'step')}, {same}."]
     else:
         told = [f"{one} and {other} part at {place(made.first, made.names)}: {_whats(made.first, made.names)}."]
         act = next((row for row in made.rows if _acts(row)), None)
@@ -109,7 +110,7 @@ def _body(made: Diff) -> Iterator[str]:
         for each in differences(rows):
             yield from _difference(each)
         if rows and (more := len(rows[0]["differences"]) - MOST_DIFFERENCES) > 0:
-            yield f"  … {more:,} more differences, in .rows"
+            yield f"  … {counted(more, 'more difference')}, in .rows"
 
 
 def differences(rows: Sequence[Row]) -> list[Difference]:
@@ -169,8 +170,4 @@ def place(row: Row, names: Sequence[str]) -> str:
 
 def left_out_words(number: int) -> str:
     """How many rows are not shown, and where they are."""
-    return f"… {_counted(number, 'more step')}, in .rows"
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
+    return f"… {counted(number, 'more step')}, in .rows"

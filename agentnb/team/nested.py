@@ -26,7 +26,7 @@ from agentnb.core.messages import ToolResult
 from agentnb.core.state import State
 from agentnb.errors import Interrupted, SettingsError, ToolError
 from agentnb.team.shared_budget import SharedBudget, budget_around, spending
-from agentnb.text import shorten
+from agentnb.text import counted, shorten
 from agentnb.tools.results import error_text, traceback_text
 from agentnb.tools.tool import Tool, tool
 
@@ -130,9 +130,8 @@ class _Nested:
 
     def _result(self, content: str, status: str, traceback: str = "") -> ToolResult:
         state = self.state
-        tokens = "tokens unknown" if state.usage.total is None else f"{state.usage.total:,} tokens"
-        steps = "1 step" if state.counters.steps == 1 else f"{state.counters.steps} steps"
-        note = f"nested run of {self.agent.name}: {steps}, {tokens}"
+        tokens = "tokens unknown" if state.usage.total is None else counted(state.usage.total, "token")
+        note = f"nested run of {self.agent.name}: {counted(state.counters.steps, 'step')}, {tokens}"
         return ToolResult("", "", content, status, state, traceback=traceback, notes=(note,), used=state.counters)
 
 

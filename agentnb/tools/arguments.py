@@ -17,7 +17,7 @@ from pydantic_core import to_jsonable_python
 
 from agentnb.core.messages import ToolCall
 from agentnb.errors import ToolArgumentError
-from agentnb.text import bound, clean, mask, plain, shorten
+from agentnb.text import bound, clean, counted, mask, plain, shorten
 from agentnb.tools.casting import SHOWN_NOTES, Fitting, short
 from agentnb.tools.schema import Parameters
 from agentnb.tools.signature import REQUIRED
@@ -181,7 +181,7 @@ def _told(error: ValidationError) -> Iterable[str]:
         wanted = shorten(each["msg"].replace("Input should be ", "expected ", 1), 300)
         yield f"{shorten(field)}={short(each['input'])}, {wanted}"
     if error.error_count() > _SHOWN_PROBLEMS:
-        yield f"and {error.error_count() - _SHOWN_PROBLEMS:,} more problems"
+        yield f"and {counted(error.error_count() - _SHOWN_PROBLEMS, 'more problem')}"
 
 
 def _first_items(value: Any) -> Any:
@@ -194,7 +194,7 @@ def _first_items(value: Any) -> Any:
 
 def _few(lines: list[str]) -> list[str]:
     more = len(lines) - SHOWN_NOTES
-    return lines if more <= 0 else [*lines[:SHOWN_NOTES], f"and {more:,} more changes"]
+    return lines if more <= 0 else [*lines[:SHOWN_NOTES], f"and {counted(more, 'more change')}"]
 
 
 def _reason(error: ValueError) -> str:

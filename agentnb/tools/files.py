@@ -17,7 +17,7 @@ from pathlib import Path, PurePath
 from typing import NamedTuple
 
 from agentnb.errors import ToolDefinitionError, ToolError
-from agentnb.text import clean, shorten
+from agentnb.text import clean, counted, shorten
 from agentnb.tools.tool import Tool, ToolOptions
 
 MOST_BYTES = 10_000_000
@@ -228,7 +228,7 @@ def _page(text: str, first: int, cut: bool) -> str:
         shown.append(line)
     last = first - 1 + len(shown)
     if first > len(lines) and lines:
-        return f"[the file has {len(lines):,} lines]"
+        return f"[the file has {counted(len(lines), 'line')}]"
     if first == 1 and last == len(lines) and not cut:
         return text
     rest = f"; first_line={last + 1} reads on" if last < len(lines) else "; the file is longer than can be read"

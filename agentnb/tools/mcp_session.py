@@ -21,7 +21,7 @@ from threading import Lock, Thread, current_thread
 from typing import TYPE_CHECKING, Any
 
 from agentnb.errors import SettingsError, ToolError
-from agentnb.text import clean, mask, plain, shorten
+from agentnb.text import clean, counted, mask, plain, shorten
 from agentnb.tools.quoted import label
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ class Session:
             except asyncio.CancelledError:
                 held.give_up()
                 raise
-            self._held, self.status = held, f"connected, {len(self._tools)} tools"
+            self._held, self.status = held, f"connected, {counted(len(self._tools), 'tool')}"
             if before is None:
                 return client, ()
             self._stale = self._stale or before != self._tools

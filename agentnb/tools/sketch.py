@@ -19,7 +19,7 @@ from enum import Enum
 from itertools import islice
 from typing import Any
 
-from agentnb.text import clean, plain
+from agentnb.text import clean, counted, plain
 
 NON_FINITE = "NaN and infinite numbers are written as null"
 SHORTENED = "the result was shortened for the model; the whole of it is in .value"
@@ -60,7 +60,7 @@ def _headline(value: Any, data: Any) -> str:
     size = len(value) if hasattr(type(value), "__len__") else len(data)
     marked = (isinstance(data, list) and data and _is_mark(data[-1])) or (isinstance(data, dict) and "…" in data)
     shown = len(data) - bool(marked)
-    return f"{type(value).__name__} of {size:,} items, showing {shown:,} of {size:,}, long parts shortened:"
+    return f"{type(value).__name__} of {counted(size, 'item')}, showing {shown:,} of {size:,}, long parts shortened:"
 
 
 def _is_mark(item: Any) -> bool:

@@ -10,6 +10,7 @@ import time
 from typing import Any
 
 import pytest
+from fakes import unquoted
 from mcp import Client, StdioServerParameters
 
 from agentnb import Agent, ScriptedModel, calls, tool
@@ -109,7 +110,7 @@ def test_an_agent_can_use_another_one_served():
     with mcp(mcp_server(helper("It is 42.")).server, approve=False) as server:
         run = Agent(model=ScriptedModel([calls("helper__helper", task="?"), "42"]), tools=[server]).run("go")
 
-    assert run.tool_results[0].content == "It is 42."
+    assert unquoted(run.tool_results[0]).content == "It is 42."
 
 
 def test_what_can_not_be_offered_is_refused():
@@ -173,7 +174,7 @@ def test_over_http(tmp_path):
         process.kill()
         process.wait()
 
-    assert answer.content[0].text == run.tool_results[0].content == "It is 42."
+    assert answer.content[0].text == unquoted(run.tool_results[0]).content == "It is 42."
 
 
 def wait_for(port: int) -> None:
