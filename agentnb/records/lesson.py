@@ -32,7 +32,8 @@ This lesson brings its recordings along: it needs no key, no model and no other 
 _HEAD = """#@title The recordings of this lesson: run this cell, there is no need to read it
 from agentnb.records.lesson import unpack
 """
-_FILE = re.compile(r"[^\s'\"`()\[\]<>=,;]+\.\w+")
+_FILE = re.compile(r"(?<=')[^'\n]+\.\w+(?=')|(?<=\")[^\"\n]+\.\w+(?=\")|[^\s'\"`()\[\]<>=,;]+\.\w+")
+"""What may name a file: between quotes, or a word of a magic line."""
 _LINK = re.compile(r"\]\(([^)#\s]+)")
 _KEY = re.compile(r"(?<![\w-])(?:sk-|gsk_|ghp_|github_pat_|hf_|xai-|AIza|AKIA)[\w-]{16,}")
 """What the keys of well-known services look like."""
@@ -85,7 +86,7 @@ def make_lesson(path: Path) -> Lesson:
     code = [_source(cell) for cell in notebook["cells"] if cell["cell_type"] == "code"]
     notebook["metadata"]["agentnb"] = {"lesson": True}
     notebook["metadata"].pop("widgets", None)
-    found = dict.fromkeys(word for text in code for word in _FILE.findall(text) if (path.parent / word).is_file())
+    found = dict.fromkeys(word for text in code for word in _FILE.findall(text) if _is_there(path.parent / word))
     carried = {name: _recording(path.parent / name) for name in found if _is_recording(path.parent / name)}
     _check_relative(carried)
     if carried:
@@ -112,6 +113,13 @@ def _notebook(path: Path) -> dict[str, Any]:
 
 def _source(cell: dict[str, Any]) -> str:
     return "".join(cell["source"])
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # no name that a file can have
+        return False
 
 
 def _is_recording(path: Path) -> bool:

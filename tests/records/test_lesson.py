@@ -64,6 +64,22 @@ def test_it_carries_the_recording(tmp_path):
     nbformat.validate(nbformat.reads(made.text, as_version=4))
 
 
+@pytest.mark.parametrize("name", ["a lesson.jsonl", "it's.jsonl", "recordings/mine.jsonl", "../up.jsonl"])
+def test_a_name_between_quotes_is_found(tmp_path, name):
+    """Spaces, a quote of the other kind, and a folder above belong to the name."""
+    folder = tmp_path / "sub"
+    folder.mkdir()
+    kept = recorded(folder)
+    (folder / name).write_bytes(kept.read_bytes())
+
+    assert make_lesson(notebook(folder, f'with recording("{name}"):\n    pass')).recordings == (name,)
+
+
+def test_long_words_are_no_files(tmp_path):
+    """Code may hold a word that no file can be called."""
+    assert make_lesson(notebook(tmp_path, f"x = '{'a' * 5000}.png'\ny = 'a\0b.png'")).recordings == ()
+
+
 def test_made_again_it_is_the_same(tmp_path):
     """The same notebook and recording make the same bytes."""
     path = notebook(tmp_path, OPEN)
