@@ -133,7 +133,8 @@ def _cell(made: Action) -> str:
 def tool_label(tool: Any, checked_version: str = "") -> str:
     """A tool with its version; a changed one says what the agent came with."""
     now = tool.spec.version or tool.spec.name
-    return now if checked_version in ("", now) else f"{now} (agent was made with {version_words(checked_version)})"
+    changed = "" if checked_version in ("", now) else f", newer than the agent's {version_words(checked_version)}"
+    return version_words(now) + changed
 
 
 # ── ordinary output ──────────────────────────────────────────────────────────────────────────────────────────────────

@@ -33,7 +33,7 @@ from agentnb.text import shorten
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PLANNERS = (("tools: the model calls them", "tools"), ("json: a plan as JSON", "json"), ("you: a form asks you", "you"))
+PLANNERS = (("tools: tool calling", "tools"), ("json: a JSON plan", "json"), ("you: you decide", "you"))
 TICK_SECONDS = 0.25
 _SLOW_TICKS = 4
 _ICONS = {"run": "play", "step": "step-forward", "resume": "forward", "fork": "code-fork"}
@@ -73,11 +73,11 @@ class PanelWidgets:
     def _form(self) -> list[Any]:
         kit, fields, base = self._kit, self.bench.fields, self.bench.base
         self.goal = self._bound(
-            kit.Textarea(value=fields.goal, description="Goal", rows=3), "goal", width="calc(100% - 8px)"
+            kit.Textarea(value=shown(fields.goal), description="Goal", rows=3), "goal", width="calc(100% - 8px)"
         )
         names = [f"{provider}:" for provider in known_providers()]
         model = kit.Combobox(
-            description="Model", options=names, placeholder=model_name(base.model), ensure_option=False
+            description="Model", options=names, placeholder=shown(model_name(base.model)), ensure_option=False
         )
         self.model = self._bound(model, "model", width="24em")
         own = [("the agent's own", "")] if not isinstance(base.planner, str) else []
@@ -86,13 +86,19 @@ class PanelWidgets:
         self.planner = self._bound(planner, "planner", width="20em")
         self.limits = {name: self._limit(name) for name in LIMITS}
         self.tools_box = kit.HBox([], layout=kit.Layout(**_ROW))
-        limits = kit.HBox([kit.Label("Limits"), *self.limits.values()], layout=kit.Layout(**_ROW))
-        return [self.goal, kit.HBox([self.model, self.planner], layout=kit.Layout(**_ROW)), limits, self.tools_box]
+        limits = [self._label("Limits"), *self.limits.values()]
+        rows = [[self.model, self.planner], limits, [self._label("Tools"), self.tools_box]]
+        return [self.goal, *(kit.HBox(row, layout=kit.Layout(**_ROW)) for row in rows)]
+
+    def _label(self, text: str) -> Any:
+        """Words before a row, where the names of the single fields end."""
+        layout = self._kit.Layout(width="80px", margin="2px 6px", display="flex", justify_content="flex-end")
+        return self._kit.Label(text, layout=layout)
 
     def _limit(self, name: str) -> Any:
         made = self._kit.Text(value=self.bench.fields.limits[name], description=name.replace("_", " "))
-        made.layout, made.continuous_update = self._kit.Layout(width="9.5em"), False
-        made.style.description_width = "4.5em"
+        made.layout, made.continuous_update = self._kit.Layout(width="9em"), False
+        made.style.description_width = "initial"
         made.observe(self._changed(lambda text: self.bench.fields.limits.__setitem__(name, text)), "value")
         return made
 
@@ -103,6 +109,7 @@ class PanelWidgets:
         self.stop.layout = kit.Layout(width="auto")
         self.stop.on_click(lambda _: self.run.stop())
         self.shut = kit.Button(description="Close panel", icon="times", tooltip="Take the panel away; its record stays")
+        self.shut.layout = kit.Layout(width="auto", margin="2px 2px 2px 2em")
         self.shut.on_click(lambda _: self._call(self._close))
         first = [self.buttons["run"], self.buttons["step"], self.stop, self.buttons["resume"], self.shut]
         self.status, self.problem = kit.HTML(), kit.HTML()
@@ -111,15 +118,18 @@ class PanelWidgets:
     def _looking(self) -> list[Any]:
         kit = self._kit
         self.which = kit.Dropdown(description="Run", options=[], layout=kit.Layout(width="16em"))
-        self.slider = kit.IntSlider(description="State", min=1, max=1, layout=kit.Layout(width="28em"))
+        self.slider = kit.IntSlider(min=1, max=1, readout=False, layout=kit.Layout(width="14em"))
+        self.number = kit.BoundedIntText(description="State", min=1, max=1, layout=kit.Layout(width="11em"))
         self.which.observe(self._changed(self._show_run), "value")
-        self.slider.observe(self._changed(self._show_state), "value")
+        for each in (self.slider, self.number):
+            each.observe(self._changed(self._show_state), "value")
         self.view = kit.HTML()
         self.message = self._bound(
-            kit.Text(description="Message", placeholder="goes on from this State"), "message", "24em"
+            kit.Text(description="Message", placeholder="goes on from this State"), "message", "32em"
         )
-        row = [self.which, self.slider, self.buttons["fork"], self.message, self.buttons["say"]]
-        return [kit.HBox(row, layout=kit.Layout(**_ROW)), self.view]
+        rows = [[self.which, self.number, self.slider, self.buttons["fork"]], [self.message, self.buttons["say"]]]
+        first, second = (kit.HBox(row, layout=kit.Layout(**_ROW)) for row in rows)
+        return [first, self.view, second]
 
     def _editing(self) -> list[Any]:
         kit = self._kit
@@ -263,8 +273,10 @@ class PanelWidgets:
             self.which.options = list(bench.runs)
         if bench.shown and self.which.value != bench.shown:
             self.which.value = bench.shown
-        self.slider.max = max(total, 1)
-        self.slider.value = total if bench.position is None and total else (bench.position or 0) + 1
+        now = total if bench.position is None and total else (bench.position or 0) + 1
+        for each in (self.slider, self.number):
+            each.max = max(total, 1)
+            each.value = now
         _set(self.view, state_html(bench))
         _set(self.tokens, tokens_html(bench.newest))
 
@@ -284,6 +296,9 @@ class PanelWidgets:
             return
         if self.which_call.value != call.id:
             self.which_call.value = call.id
+        is_open = bench.is_open(call)
+        _show(is_open, self.buttons["approve"], self.buttons["deny"], self.reason)
+        _show(not is_open, self.buttons["arguments"])
         result = next((each.content for each in step.results if each.call_id == call.id), "")
         now = (bench.shown, bench.position, call, result)
         if now != self._edited:
@@ -309,6 +324,11 @@ class PanelWidgets:
 def _set(widget: Any, value: str) -> None:
     if widget.value != value:
         widget.value = value
+
+
+def _show(is_shown: bool, *widgets: Any) -> None:
+    for each in widgets:
+        each.layout.display = None if is_shown else "none"
 
 
 def _tooltip(made: Action) -> str:

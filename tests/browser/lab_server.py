@@ -20,9 +20,12 @@ from typing import Any
 
 import nbformat
 
-SECONDS = 30
+SECONDS = 60
 TOKEN = "for-tests-on-the-loopback"
+IDLE = "() => jupyterapp.shell.currentWidget.sessionContext.session.kernel.status === 'idle'"
 KERNEL = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
+NOT_NEEDED = ("ipyparallel", "jupyter_lsp", "jupyterlab_jupytext")
+"""Extensions of the server that would only make it start late."""
 SETTINGS = {
     "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False, "doNotDisturbMode": True},
     "notebook-extension/tracker": {"recordTiming": True},
@@ -91,6 +94,9 @@ class LabServer:
             path = folder / "settings" / "@jupyterlab" / f"{name}.jupyterlab-settings"
             path.parent.mkdir(parents=True)
             path.write_text(json.dumps(values))
+        path = folder / "config" / "jupyter_server_config.d" / "quick.json"
+        path.parent.mkdir(parents=True)
+        path.write_text(json.dumps({"ServerApp": {"jpserver_extensions": dict.fromkeys(NOT_NEEDED, False)}}))
 
     def _wait(self) -> None:
         end = time.monotonic() + SECONDS
@@ -227,9 +233,12 @@ class OpenNotebook:
 
     def wait_for_kernel(self) -> None:
         """Wait until the kernel has nothing to do."""
-        self.page.wait_for_function(
-            "() => jupyterapp.shell.currentWidget.sessionContext.session.kernel.status === 'idle'"
-        )
+        self.page.wait_for_function(IDLE)
+
+    def is_running(self, number: int) -> bool:
+        """Whether a cell runs; while it awaits, the kernel may well call itself idle."""
+        state = "number => jupyterapp.shell.currentWidget.content.widgets[number].model.executionState === 'running'"
+        return bool(self.page.evaluate(state, number))
 
     def reload(self) -> None:
         """Load the page again, as its button does, whether the kernel works or not."""

@@ -114,6 +114,7 @@ def test_stop_button_ends_the_cell(opened, artifacts):
     notebook.wait_for_cells()
     seconds = notebook.ended(2) - began
     notebook.lab.picture(artifacts / "stopped.png")
+    print(f"Stop: {seconds:.2f} s")
 
     assert seconds < 1.5
     assert all(output["output_type"] != "error" for output in notebook.outputs(2))
@@ -131,6 +132,7 @@ def test_interrupt_stops_run_all(opened, artifacts):
     notebook.wait_for_cells()
     seconds = notebook.ended(2) - began
     notebook.lab.picture(artifacts / "interrupted.png")
+    print(f"interrupt: {seconds:.2f} s")
 
     assert seconds < 1.5
     assert notebook.counts() == [1, 2, 3, None]

@@ -114,7 +114,7 @@ def test_run_step_and_resume(panel, artifacts):
 
 
 def test_stop_while_a_tool_runs(panel, artifacts):
-    """Stop ends a run that waits for a tool of 30 s within a second; the run is kept."""
+    """Stop ends a run that waits for a tool of 30 s within a second and a half; the run is kept."""
     panel.write("Goal", "wait")
     panel.press("Run")
     panel.see("wait runs")
@@ -124,7 +124,7 @@ def test_stop_while_a_tool_runs(panel, artifacts):
     panel.see("run · cancelled by the user")
     seconds = time.monotonic() - began
 
-    assert seconds < 1.0
+    assert seconds < 1.5
     assert panel.notebook.lab.errors == []
 
 
@@ -177,6 +177,26 @@ def test_approve_with_edited_arguments(panel, artifacts):
     assert panel.notebook.lab.errors == []
 
 
+def test_a_person_plays_the_model(panel, artifacts):
+    """With planner "you" a form asks what comes next, a call and then the answer; the model is not asked."""
+    panel.write("Goal", "How warm is Oslo?")
+    panel.cell.get_by_label("Planner", exact=True).select_option("you: you decide")
+    panel.press("Run")
+    panel.see("You are the model. What do you do?")
+    panel.write("city", "Oslo")
+    panel.notebook.lab.picture(artifacts / "panel-you.png")
+    panel.press("Do it")
+    panel.see("got 4.0")
+    panel.cell.get_by_label("next", exact=True).select_option("finish: answer")
+    panel.write("answer", "Four degrees.")
+    panel.press("Do it")
+    panel.see("run · answered · 2 new steps")
+
+    assert panel.cell.get_by_text("You are the model. What do you do?").count() == 0
+    assert "Four degrees." in panel.cell.inner_text()
+    assert panel.notebook.lab.errors == []
+
+
 def test_a_button_writes_its_cell(panel):
     """The cell behind a button appears below the next cell that runs."""
     panel.write("Goal", "How warm is Beijing?")
@@ -208,8 +228,11 @@ def test_a_saved_notebook_is_readable_without_the_panel(panel, opened, closed, a
     assert "widgets" not in saved["metadata"]
     assert again.cell(1).locator("details").count() >= 3
     assert ("widget-view" in json.dumps(saved)) is not closed
+    dead = again.page.get_by_text(re.compile("(Loading|Error displaying) widget"))
     if closed:
-        assert again.page.get_by_text(re.compile("(Loading|Error displaying) widget")).count() == 0
+        assert dead.count() == 0
+    else:
+        again.page.get_by_text("Error displaying widget").first.wait_for()  # its error must not land in the next test
 
 
 def test_a_tool_is_tried_in_a_form(opened, artifacts):

@@ -81,7 +81,7 @@ def test_headless_it_is_a_table(kernel, cell):
 
     [bundle] = shown.displays
     assert "static form" in bundle["text/plain"]
-    assert "get_weather·" in bundle["text/html"]
+    assert "get_weather (version " in bundle["text/html"]
     assert not any(VIEW in each.get("data", {}) for each in shown.outputs)
 
 
@@ -151,7 +151,7 @@ def test_a_tool_that_changes_is_seen(panel):
     labels = panel.value("[box.description for box in panel._widgets.tools_box.children]")
     panel.run("await press('run')", live=True)
 
-    assert "agent was made with get_weather·" in labels
+    assert "newer than the agent's get_weather (version " in labels
     assert panel.value("run.answer") == "'It was 5.0.'"
 
 

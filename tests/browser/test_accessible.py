@@ -1,0 +1,146 @@
+"""What is shown can be read and used by everyone: axe-core finds nothing serious, and the keyboard reaches every control."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+from axe import fetch_axe, serious
+from conftest import opener
+
+pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(180)]
+
+SET_UP = """
+%load_ext agentnb
+from agentnb import Agent, calls, diff, loop_view, plot, tool
+
+@tool
+def get_weather(city: str) -> float:
+    "Current temperature of a city, in degrees Celsius."
+    return {"Beijing": 31.0, "Oslo": 4.0}[city]
+
+@tool(approve=True)
+def send(to: str, text: str) -> str:
+    "Send a message."
+    return f"sent to {to}: {text}"
+
+def says(request):
+    last = request.messages[-1]
+    if last["role"] == "tool":
+        text = "It was **{}**, see [the page](https://example.org).\\n\\n| a | b |\\n|---|---|\\n| 1 | 2 |".format(last["content"])
+        return {"content": text, "reasoning_content": "Now I know.", "usage": {"prompt_tokens": 120, "completion_tokens": 14}}
+    if "message" in last["content"]:
+        return calls("send", to="ann", text="hello")
+    return calls("get_weather", city="Atlantis" if "Atlantis" in last["content"] else "Beijing")
+
+other = says
+agent = Agent(says, [get_weather, send])
+""".strip()
+CELLS = [
+    SET_UP,
+    "%%agent --agent agent -o run\nHow warm is Beijing?",
+    "%%agent --agent agent -o failed\nHow warm is Atlantis?",
+    "%%agent --agent agent -o waiting\nSend a message.",
+    "%agent panel waiting",
+    "%agent try send",
+    "%%agent -m says,other -t get_weather -o both\nHow warm is Beijing?",
+    "diff(run, failed)",
+    "loop_view(run)",
+    "plot(run)",
+    "%%prompt ask\nHow warm is {{city}}?",
+    '%%tool\ndef add(a: int, b: int) -> int:\n    """Add two numbers."""\n    return a + b\n',
+    "%%agent --planner you -t get_weather\nHow warm is Oslo?",
+]
+PERSON = len(CELLS) - 1
+PANEL = 4
+OPEN_ALL = "each => each.querySelectorAll('details').forEach(it => { it.open = true; })"
+KNOWN = (
+    'aria-input-field-name: <div class="noUi-handle',  # ipywidgets gives its slider no name; a field beside it has one
+    'image-alt: <img src="data:image/png',  # JupyterLab drops the text that we give with a plot
+)
+CONTROLS = "button:not(:disabled), input, textarea, select, summary, [tabindex='0']"
+FOCUSED = """live => {
+    const each = document.activeElement;
+    return each.matches(live) ? each.textContent.trim() || each.labels?.[0]?.textContent || each.className : '';
+}"""
+
+
+@pytest.fixture(scope="session")
+def axe(tmp_path_factory):
+    """The source of axe-core."""
+    try:
+        return fetch_axe(tmp_path_factory.mktemp("axe"))
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"axe-core can't be fetched with npm: {error}")
+
+
+@pytest.fixture(scope="module")
+def shown(lab):
+    """A notebook with everything that we show, in JupyterLab; its last cell waits for a person."""
+    yield from everything(lab, "accessible.ipynb")
+
+
+@pytest.fixture(scope="module")
+def shown_in_seven(notebook7):
+    """The same in Notebook 7."""
+    yield from everything(notebook7, "accessible-seven.ipynb")
+
+
+def everything(page, name):
+    """A notebook of all the cells, run in this page."""
+    for open_notebook in opener(page):
+        notebook = open_notebook(name, CELLS)
+        notebook.start_all()
+        notebook.page.get_by_text("You are the model. What do you do?").wait_for()
+        yield notebook
+
+
+def findings(notebook, axe, rules=()):
+    """What axe-core finds serious in the output of any cell, every fold open."""
+    notebook.page.evaluate(axe)
+    found = []
+    for number in range(1, len(CELLS)):
+        notebook.show(number)
+        outputs = notebook.cell(number).locator(".jp-Cell-outputArea")
+        outputs.evaluate(OPEN_ALL)
+        found += [f"cell {number}: {each}" for each in serious(outputs, rules) if not each.startswith(KNOWN)]
+    return found
+
+
+def test_nothing_serious_in_light_and_dark(shown, axe, artifacts):
+    """Labels, roles, contrast of every output and form; contrast once more in JupyterLab's dark theme."""
+    assert findings(shown, axe) == []
+    shown.lab.use_theme("JupyterLab Dark")
+    shown.lab.picture(artifacts / "accessible-dark.png")
+    dark = findings(shown, axe, rules=["color-contrast"])
+    shown.lab.use_theme("JupyterLab Light")
+
+    assert dark == []
+
+
+def test_the_keyboard_reaches_every_control(shown):
+    """Tab goes through the panel in order; Space folds a step; Enter in the field and Space on a button do what a click does."""
+    cell = shown.cell(PANEL)
+    shown.show(PANEL)
+    visible = [each for each in cell.locator(".jp-OutputArea-output").locator(CONTROLS).all() if each.is_visible()]
+    cell.get_by_label("Goal", exact=True).focus()
+    reached = []
+    while len(reached) < len(visible) + 5 and (name := shown.page.evaluate(FOCUSED, CONTROLS)):
+        reached.append(name)
+        shown.page.keyboard.press("Tab")
+    fold = cell.locator("details").first
+    before = fold.evaluate("each => each.open")
+    fold.locator("summary").first.focus()
+    shown.page.keyboard.press("Space")
+    after = fold.evaluate("each => each.open")
+    cell.get_by_role("button", name="Fork from here").focus()
+    shown.page.keyboard.press("Space")
+    cell.get_by_text("run_2 · State 3 of 3").wait_for()
+
+    assert len(reached) >= len(visible) - 1
+    assert after is not before
+
+
+def test_nothing_serious_in_notebook_7(shown_in_seven, axe):
+    """The same in Notebook 7."""
+    assert findings(shown_in_seven, axe) == []
