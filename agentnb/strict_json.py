@@ -31,6 +31,23 @@ def is_json(text: str) -> bool:
     return True
 
 
+class RepeatedName(ValueError):
+    """An object in a JSON text has one name twice, so it is not clear which value is meant."""
+
+
+def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object of these pairs; the `object_pairs_hook` that lets no name stand twice.
+
+    Raises:
+        RepeatedName: One does; the error is that name.
+    """
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise RepeatedName(next(name for name in names if names.count(name) > 1))
+    return found
+
+
 def object_text(text: str) -> str:
     """The text itself when it is the strict JSON of an object; else the nearest text that is, `{}` at worst.
 

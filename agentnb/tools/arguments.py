@@ -17,6 +17,7 @@ from pydantic_core import to_jsonable_python
 
 from agentnb.core.messages import ToolCall
 from agentnb.errors import ToolArgumentError
+from agentnb.strict_json import RepeatedName, once
 from agentnb.text import bound, clean, counted, mask, plain, shorten
 from agentnb.tools.casting import SHOWN_NOTES, Fitting, short
 from agentnb.tools.schema import Parameters
@@ -46,7 +47,9 @@ def cast_arguments(
             problems at once and goes back to the model for another try.
     """
     try:
-        return parameters.validator.validate_json(call.arguments, strict=True), ()
+        cast = parameters.validator.validate_json(call.arguments, strict=True)
+        json.loads(call.arguments, object_pairs_hook=once)
+        return cast, ()
     except Exception:
         return _Reading(call.name, parameters, extra).read(call.arguments)
 
@@ -83,16 +86,22 @@ class _Reading:
 
     def _parsed(self, text: str) -> Any:
         try:
-            return _sound(json.loads(text), text)
+            return self._loaded(text, strict=True)
         except ValueError:
             pass
         mended = _ESCAPE.sub(lambda found: found[0] if len(found[0]) > 1 else "\\\\", text)
         try:
-            value = _sound(json.loads(mended, strict=False), mended)
+            value = self._loaded(mended, strict=False)
         except ValueError as error:
             raise self._error(f"the arguments are not valid JSON ({_reason(error)}): {short(text)}") from error
         self.notes.append("arguments: bad escapes or raw line ends inside a JSON string were read literally")
         return value
+
+    def _loaded(self, text: str, strict: bool) -> Any:
+        try:
+            return _sound(json.loads(text, strict=strict, object_pairs_hook=once), text)
+        except RepeatedName as error:
+            raise self._error(f"the name {shorten(str(error))!r} is given twice, give it once") from error
 
     # ── object to known names ────────────────────────────────────────────────────────────────────────────────────
 

@@ -421,3 +421,45 @@ def test_valid_values_round_trip(values):
 def read_every(text: str) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The same as `read`, with the tool made once."""
     return cast_arguments(ToolCall("c1", "every", text), EVERY.parameters)
+
+
+# ── a name given twice ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a": 1, "b": 2, "a": 3}',
+        '{"a": 1, "b": 2, "\\u0061": 1}',
+        '"{\\"a\\": 1, \\"b\\": 2, \\"a\\": 3}"',
+        '{"a": "1", "b": 2, "a": 3}',
+        '{"a": 1, "b": 2, "a": "C:\\path"}',
+    ],
+)
+def test_a_name_given_twice_is_refused(text):
+    """Which value is meant is not for us to guess; the model reads which name it was."""
+    assert "the name 'a' is given twice, give it once" in refused(add, text)
+
+
+def test_a_name_given_twice_inside_a_value_is_refused():
+    """Inside an object or a list of objects, too."""
+    assert "'x' is given twice" in refused(take_any, '{"value": [{"x": 1, "y": 2, "x": 3}]}')
+    assert cast(take_any, '{"value": [{"x": 1}, {"x": 2}]}') == {"value": [{"x": 1}, {"x": 2}]}
+
+
+def take_any(value: Any) -> Any:
+    """Take anything."""
+    return value
+
+
+@given(st.lists(st.tuples(st.sampled_from(["a", "b"]), st.integers(0, 9)), max_size=4))
+@settings(max_examples=40, deadline=None)
+def test_no_value_is_lost(pairs):
+    """Whatever names stand there, either each value reaches the function or the call is refused."""
+    text = "{" + ", ".join(f"{json.dumps(name)}: {value}" for name, value in pairs) + "}"
+    names = sorted(name for name, _ in pairs)
+
+    if names == ["a", "b"]:
+        assert cast(add, text) == dict(pairs)
+    else:
+        assert ("given twice" in refused(add, text)) == (len(set(names)) < len(names))
