@@ -27,7 +27,7 @@ from agentnb.text import shorten
 from agentnb.threads import Outcome, is_async, outcome_of
 from agentnb.tools.arguments import cast_arguments
 from agentnb.tools.results import SMALLEST_LIMIT, error_text, readable, result_text, traceback_text
-from agentnb.tools.schema import Parameters, read_parameters
+from agentnb.tools.schema import Parameters, lint, read_parameters
 from agentnb.tools.signature import inner_function, is_unbound, read_docstring
 from agentnb.tools.versions import read_source, stamp
 
@@ -214,6 +214,11 @@ class Tool:
         """Worked examples for the agents that use the tool."""
         return self.options.examples
 
+    @property
+    def hints(self) -> tuple[str, ...]:
+        """What the model is told too little about, for its author: no docstring, no type; () when all is well."""
+        return lint(self)
+
     def __repr__(self) -> str:
         return f"<Tool {self.name}{inspect.signature(self.function)} · {self.version.rpartition('·')[2]}>"
 
@@ -241,7 +246,8 @@ def tool(
 def tool(function: Any = None, /, **options: Any) -> Any:
     """Make a tool of a function: `@tool`, or `@tool(name=..., approve=True, timeout=10)` with the ToolOptions.
 
-    The name, the signature and the docstring (what it does, when to use it, Args:, Returns:) are what the model sees.
+    The name, the signature and the docstring (what it does, when to use it, Args:, Returns:) are what the model sees;
+    `made.hints` says what of it could be better.
 
     Raises:
         ToolDefinitionError: The name is illegal, a type hint can't be resolved, or an option has no meaning.

@@ -331,6 +331,7 @@ def test_lint_names_what_the_model_is_not_told():
     assert "parameter 'y' has no description" in told
     assert "'y' has no type hint" not in told
     assert "thin description ('Does it.')" in lint(thin)[0]
+    assert thin.hints == lint(thin)
     assert len(lint(thin)) == 1
 
 
