@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from agentnb.core.state import Step
 from agentnb.settings import Secret
-from agentnb.text import mask
+from agentnb.text import mask, shorten
 
 FILE = "request.json"
 """What `curl_of` reads the body from when it is to be short."""
@@ -21,17 +21,19 @@ _SPECIAL = re.compile(r'([\\"$`])')
 _NOT_IN_NAMES = re.compile(r"\W+", re.ASCII)
 
 
-def curl(step: Step) -> str | None:
+def curl(step: Step) -> str:
     """What this step sent, as a curl command for a POSIX shell, with the body in a here-document.
 
     Returns:
-        The command; None where nothing was sent over HTTP (a scripted, embedded or callable model), or nothing was
-        asked. What the server gets is the body as it was sent and a line end. Secrets in the body are hidden.
+        The command; a comment that says why where nothing was sent over HTTP that could be sent again. What the server
+        gets is the body as it was sent and a line end. Secrets in the body are hidden.
     """
     sent = step.reply.request if step.reply else None
     command = getattr(sent, "curl", "")
-    if sent is None or not command:
-        return None
+    if step.reply is None or sent is None:
+        return "# nothing was sent: no model was asked in this step"
+    if not command:
+        return f"# nothing was sent over HTTP: the model {shorten(mask(step.reply.model))!r} answers on this machine"
     return f"{command} --data-binary @- <<'JSON'\n{mask(sent.body().decode())}\nJSON"
 
 

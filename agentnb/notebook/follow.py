@@ -126,7 +126,8 @@ class CellRun(CellWork):
     def interrupted(self) -> AgentInterrupted:
         """How to go on."""
         name = self.out or "NAME (give the run a name with -o NAME)"
-        return AgentInterrupted(f"the run is kept; go on with %agent resume {name}", self.state)
+        python = f"agent.run({self.out or 'error.state'})"
+        return AgentInterrupted(f"the run is kept; go on with %agent resume {name}, in Python {python}", self.state)
 
 
 def front_end_is_live(shell: Any) -> bool:

@@ -22,6 +22,7 @@ from agentnb.models.curl import curl, curl_from_file
 from agentnb.models.endpoint import Endpoint
 from agentnb.models.scripted import ScriptedModel
 from agentnb.models.transport import Retry
+from agentnb.planners.you import You
 from agentnb.records.recording import recording
 from agentnb.settings import Secret
 
@@ -152,11 +153,13 @@ def test_secrets_in_the_body_are_hidden():
     assert "[hidden]" in str(curl(newest(state)))
 
 
-def test_where_no_http_is_spoken_there_is_none():
-    """A scripted model has no address."""
+def test_where_no_http_is_spoken_a_comment_says_so():
+    """A scripted model has no address; where a person or a script planned, nobody was asked."""
     step = newest(Agent(model=ScriptedModel(["hi"])).run("x"))
+    unasked = newest(Agent(model=ScriptedModel([]), planner=You(["hi"])).run("x"))
 
-    assert curl(step) is None
+    assert curl(step) == "# nothing was sent over HTTP: the model 'scripted' answers on this machine"
+    assert curl(unasked) == "# nothing was sent: no model was asked in this step"
     assert curl_from_file(step) is None
 
 
@@ -171,7 +174,7 @@ def test_it_survives_a_pickle_and_a_replay(tmp_path, monkeypatch):
             replayed = run(opened.model)
 
     assert curl(newest(replayed)) == curl(newest(state)) == curl(newest(pickle.loads(pickle.dumps(state))))
-    assert curl(newest(state)) is not None
+    assert str(curl(newest(state))).startswith("curl ")
 
 
 def test_a_failed_call_has_one_too():
