@@ -20,6 +20,9 @@ _SIGN = re.compile(f"[{_CONTROL.pattern[1:-1]}{_ZERO_WIDTH}]")
 _UNSEEN = re.compile(f"{_ANSI.pattern}|{_SIGN.pattern}")
 """What takes no room when it is shown, so that a key with it inside reads like the key."""
 _PIECE = 8
+_KEY = re.compile(
+    r"(?:(?:sk|pk|gsk|xai|hf|r8|pplx|ghp|csk|nvapi)[-_]|AIza)[\w-]{16,}|(?=\D*\d)(?=\d*\D)[A-Za-z0-9]{32,}", re.ASCII
+)
 _secrets: dict[str, re.Pattern[str]] = {}
 _grams: set[str] = set()
 """Every four characters in a row of a secret."""
@@ -91,6 +94,11 @@ def hide(secret: str) -> None:
     pieces = {secret[i : i + _PIECE] for i in range(len(secret) - _PIECE + 1)}
     _grams.update(secret[i : i + 4] for i in range(len(secret) - 3))
     _secrets[secret] = re.compile("(?=" + "|".join(map(re.escape, sorted(pieces))) + ")")
+
+
+def looks_like_key(text: str) -> bool:
+    """Whether a text that should be no key has the form of one: a known beginning, or 32 letters and digits."""
+    return _KEY.fullmatch(text) is not None
 
 
 def mask(text: str) -> str:

@@ -513,6 +513,15 @@ def test_settings_are_named_without_their_values(tmp_path, monkeypatch):
     assert not any(word in "".join(lines) for word in ("sk-", "secret-thing", "my-own-model"))
 
 
+def test_a_key_at_a_wrong_place_is_told_and_hidden(monkeypatch):
+    """Pasted as the model's name it would else be printed, and sent."""
+    monkeypatch.setenv("OPENAI_MODEL", "sk-proj-Wrong0123456789Place")
+    lines = settings_lines()
+
+    assert any("OPENAI_MODEL holds what looks like a key" in line for line in lines)
+    assert "Wrong0123" not in "".join(lines) + mask("it is sk-proj-Wrong0123456789Place")
+
+
 def test_a_variable_that_hides_the_env_file(tmp_path, monkeypatch):
     """Set to nothing in the environment, it wins over .env: that is hard to see, so it is told."""
     (tmp_path / ".env").write_text(f"OPENAI_API_KEY={KEY}\n")

@@ -14,6 +14,7 @@ from agentnb.doctor.check import OK, PROBLEM, SKIPPED, Check, whatever_happens
 from agentnb.errors import SettingsError
 from agentnb.models import weights
 from agentnb.models.profiles import PROFILES, Profile
+from agentnb.text import hide, looks_like_key
 
 LIBRARIES = ("httpx", "pydantic", "ipython", "ipywidgets", "matplotlib", "xllamacpp", "jupyterlab")
 OWN = (
@@ -42,11 +43,16 @@ def set_up_checks() -> Iterator[Check]:
 
 
 def hide_keys() -> Iterator[Check]:
-    """No check: from here on every key that is set is hidden wherever it turns up, whoever says it."""
+    """From here on every key that is set is hidden wherever it turns up, whoever says it; a misplaced one is told."""
     for profile in PROFILES.values():
         for name in filter(None, (*profile.keys, profile.bearer)):
             settings.secret(name)
-    yield from ()
+    for name in OWN:
+        if (value := settings.get(name)) is not None and looks_like_key(value):
+            hide(value)
+            yield Check(
+                "settings", PROBLEM, f"{name} holds what looks like a key", "Put it into the variable for keys."
+            )
 
 
 def versions() -> Iterator[Check]:

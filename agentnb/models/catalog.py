@@ -19,7 +19,7 @@ from agentnb.errors import SettingsError
 from agentnb.models.endpoint import check_address
 from agentnb.models.profiles import COMPATIBLE, PROFILES, Profile
 from agentnb.settings import Secret
-from agentnb.text import did_you_mean, shorten
+from agentnb.text import did_you_mean, hide, looks_like_key, shorten
 
 LOCAL = "local"
 _DIALECTS = {
@@ -110,6 +110,11 @@ def known_providers() -> tuple[str, ...]:
 def _build(
     profile: Profile, model: str, base_url: str | None, api_key: str | Secret | None, options: Mapping[str, Any]
 ) -> Model:
+    if looks_like_key(model):
+        hide(model)
+        what = f"the model after {profile.name!r} is named like a key, not like a model"
+        remedy = "Put the key into the variable for keys, and a name such as gpt-5-mini into OPENAI_MODEL."
+        raise SettingsError(what, remedy=remedy)
     if not model:
         raise SettingsError(f"no model is named after {profile.name!r}", remedy=f'Write "{profile.name}:MODEL".')
     address = (base_url or _address(profile)).strip()

@@ -15,7 +15,7 @@ from agentnb.core.model import ModelReply, ModelRequest, OnDelta
 from agentnb.core.tool import ToolSpec
 from agentnb.models import think_tags
 from agentnb.models.chat_assembly import as_text, dicts_in, reasoning_of, text_of, word
-from agentnb.models.chat_reader import Answer, StreamReader, WholeReader
+from agentnb.models.chat_reader import FILTERED, Answer, StreamReader, WholeReader
 from agentnb.models.chat_wire import Encoding, SentChat, encode_strictly, encode_tools
 from agentnb.models.http_errors import WireError
 from agentnb.models.http_model import HttpModel
@@ -30,8 +30,7 @@ _FINISHES = {
     "length": "length",
     "max_tokens": "length",
     "model_length": "length",
-    "content_filter": "content_filter",
-    "sensitive": "content_filter",
+    **dict.fromkeys(FILTERED, "content_filter"),
 }
 
 

@@ -21,6 +21,8 @@ from agentnb.strict_json import is_json
 from agentnb.text import clean
 
 _decode = json.JSONDecoder().decode
+FILTERED = ("content_filter", "sensitive")
+"""Why a reply ended that a provider's filter took away, in the words of the providers."""
 _ADVICE = "Check the base URL, and that the server speaks chat completions."
 
 
@@ -91,6 +93,8 @@ def read_body(body: Any, target: str) -> Answer:
         raise body_error(target, body)
     choice = _first_choice(body) if isinstance(body, Mapping) else None
     message = choice.get("message") if choice else None
+    if choice is not None and message is None and choice.get("finish_reason") in FILTERED:
+        message = {"role": "assistant", "content": None}
     if choice is None or not isinstance(message, Mapping):
         what = "with no choices" if choice is None else "with a choice that has no message"
         raise unreadable(target, what, as_json(body), remedy=_ADVICE)

@@ -44,7 +44,7 @@ class Endpoint:
     def __init__(
         self, base_url: str, path: str, headers: Mapping[str, str | Secret] | None = None, usual_path: str = "/v1"
     ) -> None:
-        address, _, query = base_url.strip().partition("?")
+        address, _, query = base_url.strip().partition("#")[0].partition("?")  # a fragment is never sent
         base = address.rstrip("/")
         for pasted in (path, *_PASTED):
             base = base.removesuffix(pasted).rstrip("/")
@@ -124,7 +124,7 @@ def check_address(base_url: str) -> None:
     Raises:
         SettingsError: It is no address of http or https, or holds a password.
     """
-    _parsed(base_url.strip().partition("?")[0])
+    _parsed(base_url.strip().partition("#")[0].partition("?")[0])
 
 
 def _parsed(address: str) -> httpx.URL:

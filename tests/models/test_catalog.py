@@ -16,6 +16,7 @@ from agentnb.models.scripted import ScriptedModel
 from agentnb.models.server import ScriptedServer
 from agentnb.models.transport import Retry
 from agentnb.settings import Secret
+from agentnb.text import looks_like_key, mask
 
 VARIABLES = [
     name
@@ -296,6 +297,35 @@ def test_a_key_without_a_model(monkeypatch):
 
     with pytest.raises(SettingsError, match="OPENAI_MODEL is not set"):
         default_model()
+
+
+@pytest.mark.parametrize("key", ["sk-proj-Abc123Abc123Abc123", "gsk_0123456789abcdefgh", "a1" * 16])
+def test_a_key_in_the_place_of_a_model_is_never_shown(key, monkeypatch):
+    """It is told that it stands at a wrong place, and hidden from then on."""
+    monkeypatch.setenv("OPENAI_MODEL", key)
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    for work in (default_model, lambda: resolve(key), lambda: resolve(f"groq:{key}")):
+        with pytest.raises(SettingsError, match="like a key") as error:
+            work()
+        assert key not in str(error.value)
+    assert mask(key) == "[hidden]"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "gpt-5-mini",
+        "accounts/fireworks/models/llama-v3p1-405b-instruct",
+        "qwen2.5-coder-1.5b-instruct-q4_k_m",
+        "claude-sonnet-4-5-20250929",
+        "skywork-reward-llama-3.1-8b-v0.2",
+        "anthropic.claude-3-5-sonnet-20241022-v2:0",
+        "ft:gpt-4o-mini-2024-07-18:acme::abc12345",
+    ],
+)
+def test_the_names_of_models_are_no_keys(name):
+    """Long ones, those of fine-tuned models, and those of clouds."""
+    assert not looks_like_key(name)
 
 
 def test_who_has_no_key_is_told_the_way_without_one(tmp_path, monkeypatch):

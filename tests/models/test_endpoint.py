@@ -72,3 +72,10 @@ def test_a_password_in_the_address_is_refused():
 
     assert is_covered("".join(traceback.format_exception(error.value)))
     assert is_covered(mask(f"see https://me:{HIDDEN}@h.test"))
+
+
+@pytest.mark.parametrize("address", ["http://h.test/v1#top", "http://h.test/v1/#/chat", "http://h.test/v1?x=1#top"])
+def test_a_fragment_leaves_the_path_as_it_is(address):
+    """An address copied from a browser may end in one; it is never sent, and the path of the call stays."""
+    assert Endpoint(address, "/chat/completions").url.path == "/v1/chat/completions"
+    assert "top" not in str(Endpoint(address, "/x").url)

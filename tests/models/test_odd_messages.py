@@ -124,3 +124,17 @@ def test_a_schema_that_the_server_can_not_take(kind, field, text):
     bodies = [received.body for received in server.requests]
     assert [b"minimum" in body for body in bodies] == [True, False, False, False]
     assert b'"type":"object"' in bodies[3].replace(b" ", b"")
+
+
+@pytest.mark.parametrize("finish", ["content_filter", "sensitive"])
+def test_a_message_that_a_filter_took_away_is_a_refusal(finish):
+    """Some providers then send none; without such a reason, none is an answer that can't be read."""
+    filtered = Raw({"choices": [{"index": 0, "message": None, "finish_reason": finish}]})
+    with ScriptedServer([filtered, filtered]) as server:
+        model = model_at(server)
+        replies = [asyncio.run(model.reply(request(), told)) for told in (None, [].append)]
+    unread = Raw({"choices": [{"index": 0, "message": None, "finish_reason": "stop"}]})
+    with ScriptedServer([unread]) as server, pytest.raises(ModelError, match="no message"):
+        asyncio.run(model_at(server).reply(request()))
+
+    assert [(each.finish, each.text, each.calls) for each in replies] == [("content_filter", "", ())] * 2
