@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentnb.errors import UsageError
 from agentnb.notebook.names import is_server, model_name, model_named, run_named, tool_named, tools_of
-from agentnb.notebook.options import split
+from agentnb.notebook.options import sort_words, split
 from agentnb.notebook.tool_history import older
 from agentnb.text import did_you_mean
 
@@ -90,17 +90,18 @@ def show_run(magics: AgentMagics, words: list[str]) -> None:
 
 
 def show_plot(magics: AgentMagics, words: list[str]) -> None:
-    """[NAME ...]: plot tokens and steps of these runs, or of the newest one."""
+    """[NAME ...] [--kind KIND]: plot tokens and steps of these runs, or of the newest one; or their time, or cost."""
     from IPython.display import display
 
-    from agentnb.plots.run_plots import plot
+    from agentnb.plots.run_plots import KINDS, plot
 
+    words, options = sort_words(words, ["--kind"], f"%agent plot [NAME ...] [--kind {'|'.join(KINDS)}]")
     runs = [run_named(word, magics.shell.user_ns) for word in words]
     if not runs and magics.last is not None:
         runs = [magics.last]
     if not runs:
         raise UsageError("there is no run to plot yet", remedy="Run a %%agent cell first.")
-    display(plot(*runs, names=words or None))
+    display(plot(*runs, names=words or None, kind=options.get("--kind")))
 
 
 def show_diff(magics: AgentMagics, words: list[str]) -> None:

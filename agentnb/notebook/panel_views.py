@@ -15,9 +15,9 @@ from agentnb.notebook.panel_bench import Bench
 from agentnb.notebook.render import Block, Budget, final_block, goal_block, step_block
 from agentnb.notebook.render_html import bar, block, details, lead, pre, quiet, table
 from agentnb.notebook.tool_history import older
-from agentnb.notebook.words import UNKNOWN, count, counted, deed, stop_words, totals_words, version_words
+from agentnb.notebook.words import UNKNOWN, count, deed, stop_words, totals_words, version_words
 from agentnb.plots.run_plots import token_rows
-from agentnb.text import shorten
+from agentnb.text import counted, shorten
 
 PHASES = ("init", "plan", "act", "update", "check")
 _PHASE_OF = {"plan": "plan", "act": "update", "stop": "check"}

@@ -21,6 +21,11 @@ _PARTS = (
     ("visible", "output", "#d55e00"),
     ("reasoning", "reasoning", "#009e73"),
 )
+_TIMES = (
+    ("model", "model", "#0072b2"),
+    ("tools", "tools", "#d55e00"),
+    ("waiting", "waiting", "#999999"),
+)
 _LINES = ("#0072b2", "#d55e00", "#009e73", "#b5649a", "#808080", "#8f7a00")
 _MARKS = "os^DvP"
 _SIDE_BY_SIDE = 4
@@ -52,9 +57,7 @@ def draw(series: Series, tools: dict[str, dict[str, int]], kind: str | None) -> 
 
 
 def _single(series: Series, tools: dict[str, dict[str, int]], kind: str) -> Figure:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9 if len(series) > 1 else 6, 2.9), layout="constrained")
+    figure = _wide(series)
     if kind == "tokens":
         _beside(figure, series)
     elif kind == "cumulative":
@@ -62,6 +65,41 @@ def _single(series: Series, tools: dict[str, dict[str, int]], kind: str) -> Figu
     else:
         _counts(figure.subplots(), series, tools)
     return figure
+
+
+def draw_times(series: Series) -> Figure:
+    """Seconds per step, by where they went, of each run."""
+    figure = _wide(series)
+    if len(series) > _SIDE_BY_SIDE:
+        axes = figure.subplots()
+        _lines(axes, series, "total")
+        _framed(axes, "Seconds per step", "step", whole=False)
+        return figure
+    panels: Any = figure.subplots(1, len(series), sharey=True, squeeze=False)
+    top = max([row["total"] for rows in series.values() for row in rows] + [0.001])
+    for number, (axes, (name, rows)) in enumerate(zip(panels[0], series.items(), strict=True)):
+        _stack(axes, rows, _TIMES)
+        _framed(axes, "Seconds per step" if len(series) == 1 else f"Seconds per step, {name}", "step", whole=False)
+        axes.set_ylim(0, top * 1.28)
+        _legend(axes, columns=3, wanted=not number)
+    return figure
+
+
+def draw_costs(series: Series) -> Figure:
+    """Cumulative cost, a line for each run."""
+    figure = _wide(series)
+    axes = figure.subplots()
+    _lines(axes, series, "cumulative")
+    missing = any(rows and not rows[-1]["complete"] for rows in series.values())
+    _framed(axes, "Cumulative cost, $" + (" (known ones)" if missing else ""), "step", whole=False)
+    axes.set_ylim(bottom=0)
+    return figure
+
+
+def _wide(series: Series) -> Figure:
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(9 if len(series) > 1 else 6, 2.9), layout="constrained")
 
 
 def _beside(figure: Any, series: Series) -> None:
@@ -80,25 +118,34 @@ def _beside(figure: Any, series: Series) -> None:
 
 def _tokens(axes: Axes, rows: Rows, title: str, top: int, legend: bool = True) -> None:
     """The kinds of tokens on top of each other, up to `top`."""
-    below = [0] * len(rows)
-    for key, label, colour in _PARTS:
+    _gaps(axes, rows, _stack(axes, rows, _PARTS), top)
+    _framed(axes, title, "step")
+    axes.set_ylim(0, top * 1.28)
+    _legend(axes, columns=2, wanted=legend)
+
+
+def _stack(axes: Axes, rows: Rows, parts: Sequence[tuple[str, str, str]]) -> list[float]:
+    """Parts on top of each other; returns how high each step has become."""
+    below: list[float] = [0] * len(rows)
+    for key, label, colour in parts:
         heights = [row[key] or 0 for row in rows]
         above = [low + height for low, height in zip(below, heights, strict=True)]
         if any(heights):
             _layer(axes, [row["step"] for row in rows], below, above, color=colour, label=label)
         below = above
-    _gaps(axes, rows, below, top)
-    _framed(axes, title, "step")
-    axes.set_ylim(0, top * 1.28)
-    if legend and axes.get_legend_handles_labels()[1]:
-        axes.legend(loc="upper left", ncols=2, handlelength=1, handleheight=1, columnspacing=1, borderaxespad=0.1)
+    return below
+
+
+def _legend(axes: Axes, columns: int, wanted: bool) -> None:
+    if wanted and axes.get_legend_handles_labels()[1]:
+        axes.legend(loc="upper left", ncols=columns, handlelength=1, handleheight=1, columnspacing=1, borderaxespad=0.1)
 
 
 def _top(series: Series) -> int:
     return max([row["total"] or 0 for rows in series.values() for row in rows] + [1])
 
 
-def _layer(axes: Axes, steps: Sequence[int], below: Sequence[int], above: Sequence[int], **look: Any) -> None:
+def _layer(axes: Axes, steps: Sequence[int], below: Sequence[float], above: Sequence[float], **look: Any) -> None:
     """A bar for each step; of a long run one area, which is much quicker to draw."""
     if len(steps) > _MOST_BARS:
         axes.fill_between(steps, below, above, step="mid", linewidth=0, **look)
@@ -107,7 +154,7 @@ def _layer(axes: Axes, steps: Sequence[int], below: Sequence[int], above: Sequen
         axes.bar(steps, heights, _BAR_WIDTH, bottom=below, **look)
 
 
-def _gaps(axes: Axes, rows: Rows, known: Sequence[int], top: int) -> None:
+def _gaps(axes: Axes, rows: Rows, known: Sequence[float], top: int) -> None:
     """A hatched space where the provider said nothing, with the word for it."""
     gaps = [(row["step"], low) for row, low in zip(rows, known, strict=True) if None in (row["input"], row["output"])]
     if not gaps:
@@ -182,8 +229,8 @@ def _named_places(axes: Axes, names: Sequence[str]) -> None:
     axes.set_ylim(max(3, len(names)) - 0.4, -0.6)
 
 
-def _framed(axes: Axes, title: str, below: str) -> None:
-    """Whole numbers on quiet axes; a horizontal grid where steps run along, none where bars are labelled."""
+def _framed(axes: Axes, title: str, below: str, whole: bool = True) -> None:
+    """Numbers, those of things whole, on quiet axes; a grid where steps run along, none where bars are labelled."""
     from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
     axes.set_title(readable(title))
@@ -194,7 +241,7 @@ def _framed(axes: Axes, title: str, below: str) -> None:
         return
     axes.set_xlabel(below)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=7, min_n_ticks=1))
-    axes.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=5))
-    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    axes.yaxis.set_major_locator(MaxNLocator(integer=whole, nbins=5))
+    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}" if whole else "{x:,.4g}"))
     axes.yaxis.grid(visible=True)
     axes.tick_params(length=3)

@@ -1,9 +1,9 @@
-"""The tokens of runs: the numbers first (`token_rows`), then a picture of them (`plot`)."""
+"""Tokens, time and cost of runs: the numbers first (`token_rows`), then a picture of them (`plot`)."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,11 +11,14 @@ from agentnb.core.messages import Usage
 from agentnb.core.state import State, Step
 from agentnb.errors import UsageError
 from agentnb.plots.plot import Plot
+from agentnb.plots.run_rows import cost_rows, time_rows
 from agentnb.text import clean, counted, mask, plain, shorten
 
-KINDS = ("tokens", "cumulative", "counts")
+KINDS = ("tokens", "cumulative", "counts", "time", "cost")
 _COLUMNS = ("step", "calls", "fresh", "cached", "visible", "reasoning", "total", "cumulative")
 _HEADS = ("step", "calls", "fresh input", "cached input", "output", "reasoning", "total", "cumulative")
+_ALT: dict[str | None, str] = {"cumulative": "Cumulative tokens", "counts": "Steps and tool calls"}
+_COSTS = ("step", "cost", "cumulative")
 _MOST_ROWS = 60
 
 
@@ -26,7 +29,8 @@ def plot(run: State, *others: State, names: Sequence[str] | None = None, kind: s
         run: A run, finished or not.
         others: More runs, drawn beside it.
         names: What to call them; "run 1", "run 2" by default.
-        kind: Only one panel: "tokens", "cumulative" or "counts".
+        kind: Only one panel: "tokens", "cumulative", "counts"; or what is in none of them: "time" (seconds per step in
+            model, tools and waiting) and "cost" (cumulative, in dollars).
 
     Raises:
         UsageError: Something is not a run, the names don't match the runs, or there is no such kind.
@@ -35,18 +39,54 @@ def plot(run: State, *others: State, names: Sequence[str] | None = None, kind: s
     called = _names(runs, names)
     if kind is not None and kind not in KINDS:
         raise UsageError(f"no plot of kind {kind!r}", layer="plots", remedy=f"Choose one of {', '.join(KINDS)}.")
+    if kind in _OTHERS:
+        return _OTHERS[kind](dict(zip(called, runs, strict=True)))
     series = {name: token_rows(each.steps) for name, each in zip(called, runs, strict=True)}
     told = [_summary(name, each) for name, each in zip(called, runs, strict=True)]
-    rows = [{"run": name, **row} for name, its in series.items() for row in its]
     tools = {name: tool_counts(each) for name, each in zip(called, runs, strict=True)}
-    text = "\n\n".join(f"{head}\n{_table(its)}" for head, its in zip(told, series.values(), strict=True))
-    return Plot(rows, text, partial(_draw, series, tools, kind), "Tokens per step. " + " ".join(f"{t}." for t in told))
+    text = "\n\n".join(
+        f"{head}\n{_table(_HEADS, map(_cells, its))}" for head, its in zip(told, series.values(), strict=True)
+    )
+    alt = f"{_ALT.get(kind, 'Tokens per step')}. " + " ".join(f"{each}." for each in told)
+    return Plot(_named(series), text, partial(_draw, series, tools, kind), alt)
 
 
 def _draw(series: dict[str, list[dict[str, Any]]], tools: dict[str, dict[str, int]], kind: str | None) -> Any:
     from agentnb.plots.run_figure import draw
 
     return draw(series, tools, kind)
+
+
+def _time_plot(runs: dict[str, State]) -> Plot:
+    """Seconds differ whenever something runs, so they are in the picture and the rows, and not in the text."""
+    from agentnb.plots.run_figure import draw_times
+
+    series = {name: time_rows(run.steps) for name, run in runs.items()}
+    text = "\n".join(_summary(name, run) for name, run in runs.items()) + "\nThe seconds of each step are in .rows."
+    alt = "Seconds per step. " + " ".join(f"{name}: {_sums(its)}." for name, its in series.items())
+    return Plot(_named(series), text, partial(draw_times, series), alt)
+
+
+def _sums(rows: Sequence[dict[str, Any]]) -> str:
+    return ", ".join(f"{part} {sum(row[part] for row in rows):.1f} s" for part in ("model", "tools", "waiting"))
+
+
+def _cost_plot(runs: dict[str, State]) -> Plot:
+    from agentnb.plots.run_figure import draw_costs
+
+    series = {name: cost_rows(run.steps) for name, run in runs.items()}
+    told = [f"{_summary(name, run)}\n{_table(_COSTS, map(_costs, series[name]))}" for name, run in runs.items()]
+    ends = [f"{name}: {_costs(its[-1])[2]}." for name, its in series.items() if its]
+    return Plot(_named(series), "\n\n".join(told), partial(draw_costs, series), "Cumulative cost. " + " ".join(ends))
+
+
+def _costs(row: dict[str, Any]) -> list[str]:
+    total = "n/a" if row["total"] is None else f"${row['total']:.4f}"
+    return [str(row["step"]), total, f"{'' if row['complete'] else '≥ '}${row['cumulative']:.4f}"]
+
+
+def _named(series: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    return [{"run": name, **row} for name, its in series.items() for row in its]
 
 
 def token_rows(steps: Sequence[Step]) -> list[dict[str, Any]]:
@@ -116,12 +156,13 @@ def _summary(name: str, run: State) -> str:
     return f"{name}: {counts}, {tokens}, {run.stop or 'not finished'}"
 
 
-def _table(rows: Sequence[dict[str, Any]]) -> str:
-    half = _MOST_ROWS // 2
-    left_out = max(0, len(rows) - _MOST_ROWS)
-    cells = [_cells(row) for row in (rows if not left_out else [*rows[:half], *rows[-half:]])]
-    widths = [max(map(len, column)) for column in zip(_HEADS, *cells, strict=True)]
-    lines = ["  ".join(c.rjust(w) for c, w in zip(row, widths, strict=True)) for row in (_HEADS, *cells)]
+def _table(heads: Sequence[str], all_cells: Iterable[Sequence[str]]) -> str:
+    """One line per step under its heads, of very many the first and the last."""
+    half, cells = _MOST_ROWS // 2, list(all_cells)
+    if left_out := max(0, len(cells) - _MOST_ROWS):
+        cells = [*cells[:half], *cells[-half:]]
+    widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
+    lines = ["  ".join(c.rjust(w) for c, w in zip(row, widths, strict=True)) for row in (heads, *cells)]
     if left_out:
         lines.insert(half + 1, f"… {counted(left_out, 'step')} between them, all are in .rows")
     return "\n".join(f"  {line}" for line in lines)
@@ -132,3 +173,6 @@ def _cells(row: dict[str, Any]) -> list[str]:
     if not row["complete"]:
         told[-1] = f"≥ {told[-1]}"
     return told
+
+
+_OTHERS: dict[str | None, Callable[[dict[str, State]], Plot]] = {"time": _time_plot, "cost": _cost_plot}

@@ -99,6 +99,49 @@ def test_rows_of_several_runs():
     assert plot(RUN, GAPPY).rows[0]["run"] == "run 1"
 
 
+def timed() -> State:
+    """Two steps: a model that waited a second before its two, a tool of three; then a model that tells no time of its own."""
+    state, asked = State.start("goal"), (ToolCall("c", "look"),)
+    state = state.planned(Decision(ModelReply("", asked, seconds=2.0, cost=0.01), calls=asked), 3.0)
+    state = state.answered(ToolResult("c", "look", "seen"), 3.0)
+    return state.planned(Decision(ModelReply("done"), answer="done"), 0.5)
+
+
+def test_seconds_are_split():
+    """What a reply took beyond the model's own seconds was waiting; without those the model had them all."""
+    made = plot(timed(), kind="time")
+
+    assert made.rows == [
+        {"run": "run", "step": 1, "model": 2.0, "tools": 3.0, "waiting": 1.0, "total": 6.0},
+        {"run": "run", "step": 2, "model": 0.5, "tools": 0.0, "waiting": 0.0, "total": 0.5},
+    ]
+    assert made.alt == "Seconds per step. run: model 2.5 s, tools 3.0 s, waiting 1.0 s."
+    assert "6.0" not in made.text
+
+
+def test_cost_is_known_or_not():
+    """A step whose price nobody knows is n/a, and what follows it is a lower bound."""
+    made = plot(timed(), kind="cost")
+
+    assert [row["total"] for row in made.rows] == [0.01, None]
+    assert made.text.split("\n")[1:] == [
+        "  step     cost  cumulative",
+        "     1  $0.0100     $0.0100",
+        "     2      n/a   ≥ $0.0100",
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["time", "cost"])
+@pytest.mark.parametrize("number", [1, 2, 5])
+def test_time_and_cost_can_be_drawn(kind, number):
+    """One run, a few side by side, many as lines."""
+    figure = plot(*[timed()] * number, kind=kind).figure
+
+    assert len(figure.axes) == (number if kind == "time" and number < 5 else 1)
+    assert plot(State.start("goal"), kind=kind).figure.axes
+
+
 def test_tools_are_counted():
     """The most used first."""
     assert tool_counts(RUN) == {"get_weather": 2}
@@ -120,7 +163,8 @@ def test_every_panel_can_be_drawn(run, kind):
     assert base64.b64decode(data["image/png"]).startswith(PNG)
     assert data["text/plain"] == plot(run).text
     assert size["width"] > size["height"] > 100
-    assert size["alt"].startswith("Tokens per step. run: ")
+    shown = {"cumulative": "Cumulative tokens", "counts": "Steps and tool calls"}.get(kind, "Tokens per step")
+    assert size["alt"].startswith(f"{shown}. run: ")
 
 
 @pytest.mark.slow
