@@ -25,7 +25,7 @@ from agentnb.memory.documents import SCHEMA, WORDS, Waiting, drop, read_chunks
 from agentnb.memory.hits import Added, Hit, Hits, told
 from agentnb.memory.sources import folders, sources
 from agentnb.memory.table import Shown
-from agentnb.text import counted
+from agentnb.text import counted, shorten
 from agentnb.threads import run_in_thread
 from agentnb.tools.tool import Tool, tool
 
@@ -184,6 +184,9 @@ class Knowledge(Shown):
     # ── to search ────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _vector(self, query: str) -> Any:
+        if not isinstance(query, str):
+            what = f"a query is some text, not {shorten(repr(query))}"
+            raise UsageError(what, layer="memory", remedy='knowledge.search("refund policy")')
         return None if self.embedder is None or not query.strip() else (await self._embedded([query]))[0]
 
     async def _embedded(self, texts: list[str]) -> Any:

@@ -12,6 +12,7 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 
 from agentnb.core.state import Step
+from agentnb.errors import UsageError
 from agentnb.settings import Secret
 from agentnb.text import mask, shorten
 
@@ -27,7 +28,13 @@ def curl(step: Step) -> str:
     Returns:
         The command; a comment that says why where nothing was sent over HTTP that could be sent again. What the server
         gets is the body as it was sent and a line end. Secrets in the body are hidden.
+
+    Raises:
+        UsageError: It is no Step.
     """
+    if not isinstance(step, Step):
+        what = f"curl() takes a step, not {type(step).__name__}"
+        raise UsageError(what, layer="models", remedy="curl(run.steps[0])")
     sent = step.reply.request if step.reply else None
     command = getattr(sent, "curl", "")
     if step.reply is None or sent is None:

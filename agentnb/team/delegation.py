@@ -47,6 +47,8 @@ def delegate(lead: Agent, workers: Sequence[Any], most_parts: int = 8) -> Agent:
     Raises:
         SettingsError: There are no workers, or the lead has tools of its own.
     """
+    if not isinstance(lead, Agent):
+        raise SettingsError("delegate() takes an agent and its workers", layer="team", remedy="delegate(lead, [first])")
     if lead.tools:
         what = f"the lead of a delegation calls its workers alone, but has {lead.tools[0].spec.name!r}"
         raise SettingsError(what, layer="team", remedy="Give its tools to a worker.")

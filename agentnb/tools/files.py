@@ -128,9 +128,10 @@ class Folder(NamedTuple):
             ToolError: It is no file in this folder.
         """
         opened = self._open(path)
+        if not stat.S_ISREG(os.fstat(opened).st_mode):
+            os.close(opened)
+            raise ToolError(f"{shorten(path)!r} is no file; list_files shows what there is")
         with os.fdopen(opened, "rb", closefd=True) as file:
-            if not stat.S_ISREG(os.fstat(opened).st_mode):
-                raise ToolError(f"{shorten(path)!r} is no file; list_files shows what there is")
             data = file.read(MOST_BYTES + 1)
         return data[:MOST_BYTES], len(data) > MOST_BYTES
 

@@ -270,3 +270,10 @@ def test_a_file_that_can_not_be_written_is_no_failed_document(docs, knowledge):
 
     with pytest.raises(AgentnbError, match="no such table"):
         knowledge.add("docs")
+
+
+@pytest.mark.parametrize("query", [None, 5, ["refund"]])
+def test_a_query_is_a_text(tmp_path, query):
+    """Anything else is an error of ours."""
+    with Knowledge(tmp_path / "k.db") as knowledge, pytest.raises(UsageError, match="a query is some text"):
+        knowledge.search(query)

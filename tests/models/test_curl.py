@@ -16,6 +16,7 @@ from agentnb.agent import Agent
 from agentnb.core.model import ModelReply
 from agentnb.core.planner import Decision
 from agentnb.core.state import State, Step
+from agentnb.errors import UsageError
 from agentnb.models.catalog import resolve
 from agentnb.models.chat_completions import ChatCompletionsModel
 from agentnb.models.curl import curl, curl_from_file
@@ -161,6 +162,12 @@ def test_where_no_http_is_spoken_a_comment_says_so():
     assert curl(step) == "# nothing was sent over HTTP: the model 'scripted' answers on this machine"
     assert curl(unasked) == "# nothing was sent: no model was asked in this step"
     assert curl_from_file(step) is None
+
+
+def test_a_run_is_no_step():
+    """The error says which part of a run is one."""
+    with pytest.raises(UsageError, match=r"not State. curl\(run.steps\[0\]\)"):
+        curl(Agent(model=ScriptedModel(["hi"])).run("x"))  # type: ignore[arg-type]
 
 
 def test_it_survives_a_pickle_and_a_replay(tmp_path, monkeypatch):

@@ -103,6 +103,7 @@ def test_a_typed_answer():
     ("make", "words"),
     [
         (lambda: delegate(agent("lead"), []), "needs workers"),
+        (lambda: delegate("lead", []), "takes an agent and its workers"),
         (
             lambda: delegate(agent("lead", tools=[as_tool(agent("x"))]), [agent("y")]),
             "calls its workers alone, but has 'x'",

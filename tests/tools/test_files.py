@@ -275,3 +275,13 @@ def test_there_must_be_a_folder(tmp_path):
     """Said when the tool is made."""
     with pytest.raises(ToolDefinitionError, match="there is no folder"):
         read_text(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize("path", ["sub", ".", "", "sub/deep/"])
+def test_a_folder_is_no_file(folder, path):
+    """The model is told so, and no descriptor stays open."""
+    before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
+    result = answered(read_text(folder), path=path)
+
+    assert (result.status, "is no file; list_files shows" in result.content) == ("error", True)
+    assert before == (len(os.listdir("/proc/self/fd")) if before else 0)
