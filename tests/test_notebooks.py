@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -344,8 +345,9 @@ def changed_answer(line: str) -> str:
     return json.dumps(entry, ensure_ascii=False)
 
 
+@cache
 def read(path: Path) -> dict[str, Any]:
-    """The notebook."""
+    """The notebook; many tests look at the same."""
     return json.loads(path.read_text("utf-8"))
 
 
