@@ -101,6 +101,9 @@ def resumed(magics: AgentMagics, magic: Any, line: str) -> CellWork:
     """
     command, _, rest = line.strip().partition(" ")
     name, _, words = rest.strip().partition(" ")
+    if not name or name.startswith("-"):
+        remedy = f"%agent {command} run, with the variable that holds it; %%agent -o run gives one a name."
+        raise UsageError(f"%agent {command} takes the name of a run", remedy=remedy)
     options = parse(magic, words)
     if options.prompt or options.set:
         raise UsageError(f"%agent {command} takes no prompt", remedy="Write a %%agent cell: --from NAME --prompt ...")

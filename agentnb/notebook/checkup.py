@@ -10,10 +10,13 @@ from agentnb.doctor.check import OK, PROBLEM, SKIPPED, Check
 from agentnb.doctor.checks import report
 from agentnb.errors import UsageError
 from agentnb.notebook.follow import front_end_is_live
+from agentnb.notebook.names import model_named
+from agentnb.notebook.options import sort_words
 
 if TYPE_CHECKING:
     from agentnb.notebook.magics import AgentMagics
 
+USAGE = "%agent doctor [-m MODEL]"
 _OLDEST_WIDGETS = (8, 1)
 _NEW_WIDGETS = 'Run %pip install "ipywidgets>=8.1" and restart the kernel.'
 
@@ -24,10 +27,12 @@ def run_checks(magics: AgentMagics, words: list[str]) -> None:
     Raises:
         UsageError: There are other words.
     """
-    if words and (len(words) != 2 or words[0] not in ("-m", "--model")):
-        raise UsageError(f"%agent doctor does not know {' '.join(words)!r}", remedy="%agent doctor [-m MODEL]")
-    name = words[1] if words else magics.model
-    report(magics.shell.user_ns.get(name, name), front_end(magics.shell))
+    alone, options = sort_words(words, ("-m", "--model"), USAGE)
+    if alone or len(options) > 1:
+        raise UsageError(f"%agent doctor does not know {' '.join(words)!r}", remedy=USAGE)
+    named = next(iter(options.values()), None)
+    model = magics.model if named is None else model_named(named, magics.shell.user_ns)
+    report(model, front_end(magics.shell))
 
 
 def front_end(shell: Any) -> Iterator[Check]:

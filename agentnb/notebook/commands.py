@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentnb.errors import UsageError
-from agentnb.notebook.names import is_server, model_name, model_named, run_named, tool_named, tools_of
+from agentnb.notebook.names import is_server, model_name, model_named, run_named, tool_named, tools_of, variable_of
 from agentnb.notebook.options import sort_words, split
 from agentnb.notebook.tool_history import older
 from agentnb.text import did_you_mean
@@ -85,7 +85,8 @@ def show_run(magics: AgentMagics, words: list[str]) -> None:
     state = run_named(words[0], magics.shell.user_ns) if words else magics.last
     if state is None or len(words) > 1:
         raise UsageError("%agent show needs one run", remedy="%agent show NAME, after a %%agent cell.")
-    for block in run_blocks(state, magics.preferences.output_bytes, words[0] if words else "run"):
+    name = words[0] if words else variable_of(state, magics.shell.user_ns)
+    for block in run_blocks(state, magics.preferences.output_bytes, name):
         publish(block)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import keyword
 from typing import TYPE_CHECKING, Any
 
-from agentnb.errors import UsageError
+from agentnb.errors import ToolError, UsageError
 
 if TYPE_CHECKING:
     from agentnb.notebook.magics import AgentMagics
@@ -44,7 +44,11 @@ def _connected(space: dict[str, Any], words: list[str]) -> MCPServer:
     if url and (variables or target[1:]):
         raise UsageError("a URL stands alone: nothing is started that could take words or variables", remedy=USAGE)
     server = mcp(url or target, name=name, env=variables)
-    server.tools  # noqa: B018  # connects, or tells now why not
+    try:
+        server.tools  # noqa: B018  # connects, or tells now why not
+    except ToolError as error:
+        remedy = "Check the address." if url else "Check the command; does it run in a terminal?"
+        raise UsageError(error.message, remedy=remedy) from error
     if isinstance(before := space.get(name), type(server)):
         before.close()
     space[name] = server
@@ -67,8 +71,9 @@ def _variables(words: list[str]) -> tuple[list[str], list[str]]:
 def _named(space: dict[str, Any], words: list[str]) -> MCPServer:
     servers = _servers(space)
     if len(words) != 1 or words[0] not in servers:
-        what = f"%agent mcp close takes one of {', '.join(servers) or 'no servers yet'}"
-        raise UsageError(what, remedy="%agent mcp close NAME")
+        what = f"there is no server {' '.join(words)!r}" if words else "%agent mcp close takes a server's name"
+        known = f"The servers of this notebook: {', '.join(servers) or 'none yet'}."
+        raise UsageError(what, remedy=f"{known} %agent mcp close NAME")
     return servers[words[0]]
 
 

@@ -98,6 +98,12 @@ def tool_named(words: Sequence[str], namespace: Mapping[str, Any], usage: str) -
     raise UsageError(what, remedy=f"{known}{did_you_mean(words[0], tools) if words else ''} {usage}")
 
 
+def variable_of(run: State, namespace: Mapping[str, Any]) -> str:
+    """The variable that holds this run; "run" where none does."""
+    held = (name for name, value in list(namespace.items()) if value is run and not name.startswith("_"))
+    return next(held, "run")
+
+
 def model_named(word: str, namespace: Mapping[str, Any]) -> Any:
     """What `-m` names: "local", the value of a variable, else the name of a model.
 

@@ -64,14 +64,14 @@ def parsed(magic: Any, line: str, name: str) -> Any:
         raise UsageError(f"{name}: {error}", remedy=f"{name}? shows every option.{hint}") from None
 
 
-def check_variable(name: str) -> str:
-    """The name, if a variable can have it.
+def check_variable(name: str, given_as: str = "--out ") -> str:
+    """The name, if a variable can have it; `given_as` stands before it in the error.
 
     Raises:
         UsageError: It can't.
     """
     if not name.isidentifier() or iskeyword(name):
-        raise UsageError(f"--out {name!r} can't be a variable", remedy="Use a name such as run.")
+        raise UsageError(f"{given_as}{name!r} can't be a variable", remedy="Use a name such as run.")
     return name
 
 
@@ -154,7 +154,7 @@ def assemble(options: Any, model: Any, space: Mapping[str, Any], base: Agent | N
     if options.system_prompt:
         changes["system_prompt"] = text_of(options.system_prompt, space)
     if options.examples:
-        changes["examples"] = _variable(options.examples, "--examples", space)
+        changes["examples"] = _examples(options.examples, space)
     if options.faults:
         changes["middleware"] = (*(base.middleware if base else ()), Breaking(*_listed(options.faults)))
     agent = Agent(**changes) if base is None else base.replace(**changes) if changes else base
@@ -182,6 +182,14 @@ def _planner(word: str, space: Mapping[str, Any]) -> Any:
         return word if word in PLANNERS else space[word]
     remedy = f"Use one of {', '.join(PLANNERS)}, or a variable that holds a planner.{did_you_mean(word, PLANNERS)}"
     raise UsageError(f"--planner {word!r} is not known", remedy=remedy)
+
+
+def _examples(name: str, space: Mapping[str, Any]) -> Any:
+    value = _variable(name, "--examples", space)
+    if isinstance(value, list | tuple):
+        return value
+    what = f"--examples: {name!r} holds {type(value).__name__}, expected a list"
+    raise UsageError(what, remedy=f'{name} = [(goal, [(tool, {{"argument": value}}, result)], answer), ...]')
 
 
 def _variable(name: str, option: str, space: Mapping[str, Any]) -> Any:

@@ -75,7 +75,7 @@ def define_prompt(shell: Any, versions: dict[str, list[str]], line: str, body: s
         raise UsageError(f"{USAGE} takes one name", remedy="Write %%prompt ask above the text.")
     if not text.strip():
         raise UsageError(f"prompt {words[0]!r} is empty", remedy="Write its text below the line.")
-    name = check_variable(words[0])
+    name = check_variable(words[0], "%%prompt ")
     before = shell.user_ns.get(name)
     if before is not None and not isinstance(before, Prompt | str):
         raise UsageError(f"{name!r} holds {type(before).__name__}", remedy="Give the prompt a name of its own.")

@@ -210,6 +210,14 @@ def test_the_magic_runs_inside_other_magics(kernel: Kernel, magic: str) -> None:
         ("%%agent -m model --agent model\nhello", ["'model'", "Agent(...)"]),
         ("%agent nonsense", ["'nonsense'", "plot"]),
         ("%agent resume nothing", ["'nothing'"]),
+        ("%agent resume", ["takes the name of a run", "%agent resume run"]),
+        ("%agent rerun --steps 3", ["takes the name of a run"]),
+        ("%agent doctor -m", ["-m lacks its value"]),
+        ("%agent doctor --modle x", ["Did you mean '--model'"]),
+        ("%agent mcp close", ["takes a server's name", "none yet"]),
+        ("%agent mcp x no-such-program", ["can't be reached", "does it run in a terminal?"]),
+        ("%%prompt 5x\nhello", ["%%prompt '5x' can't be a variable"]),
+        ("%%agent -m model --examples model\nhello", ["'model' holds ScriptedModel, expected a list"]),
         ("%%tool\nx = 1", ["defines no function"]),
         ("%%tool now\ndef f(): pass", ["'now'"]),
     ],
@@ -223,6 +231,14 @@ def test_bad_input_is_a_short_error_of_ours(kernel: Kernel, cell: str, words: li
     lines = "\n".join(shown.errors[0]["traceback"]).split("\n")
     assert len(lines) <= 4
     assert all(word in "\n".join(lines) for word in words), lines
+
+
+def test_the_newest_run_is_shown_with_its_name(kernel: Kernel) -> None:
+    """What is to be typed next names the variable that holds it."""
+    script(kernel, 'calls("get_weather", city="Beijing")')
+    kernel.run("%%agent -m model -o short --steps 1\nhello")
+
+    assert "Go on with %agent resume short" in kernel.run("%agent show").text
 
 
 def test_a_server_that_is_down_ends_the_run_as_data(kernel: Kernel) -> None:
