@@ -99,7 +99,7 @@ class CellRun(CellWork):
         self.agent = agent
         self.out = out
         self.displays = StepDisplays(start, show, out or "run", magics.preferences.output_bytes)
-        self.progress = Progress()
+        self.progress = Progress(agent.planner)
         self.state = start
         magics.begin(agent, out, start)
 

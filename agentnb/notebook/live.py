@@ -74,9 +74,14 @@ def publish(block: Block) -> None:
 
 
 class Progress:
-    """What a run does at this moment, in words; a listener of that run."""
+    """What a run does at this moment, in words; a listener of that run.
 
-    def __init__(self) -> None:
+    Args:
+        planner: Who decides, as `Agent.planner` says it.
+    """
+
+    def __init__(self, planner: object = "tools") -> None:
+        self._decides = "you" if planner == "you" else "the model"
         self.phase = "init"
         """Where in the loop the run is: "init", "plan", "act", "update" or "check"."""
         self.visits: Counter[str] = Counter()
@@ -139,7 +144,7 @@ class Progress:
         now = time.monotonic()
         if self._running:
             return ", ".join(f"{name} runs, {now - began:.0f} s" for name, began in self._running.values())
-        return f"waits for the model, {now - self._began:.0f} s" if not self._text else "the model writes"
+        return f"waits for {self._decides}, {now - self._began:.0f} s" if not self._text else "the model writes"
 
 
 class ControlBar:

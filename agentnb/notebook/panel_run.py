@@ -83,7 +83,7 @@ class PanelRun:
             self._loop.call_soon_threadsafe(self.task.cancel)
 
     async def _go(self, made: Action, agent: Agent) -> None:
-        self.progress = Progress()
+        self.progress = Progress(agent.planner)
         start = self.bench.runs[made.out]
         since = start.counters.steps - bool(start.open_calls)
         try:

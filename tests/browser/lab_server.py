@@ -218,6 +218,25 @@ class OpenNotebook:
         self._wait_until_shown()
         self.wait_for_kernel()
 
+    @classmethod
+    def unserved(cls, lab: LabPage, name: str) -> OpenNotebook:
+        """A notebook that is opened to be read, without a kernel."""
+        made = cls.__new__(cls)
+        made.lab, made.page, made.path = lab, lab.page, lab.server.folder / name
+        lab.errors.clear()
+        lab.run_command("docmanager:open", path=name, kernelPreference={"shouldStart": False, "canStart": False})
+        lab.page.wait_for_function(
+            """async name => {
+                const panel = jupyterapp.shell.currentWidget;
+                if (panel?.context?.path !== name) return false;
+                await panel.context.ready;
+                await panel.revealed;
+                return true;
+            }""",
+            arg=name,
+        )
+        return made
+
     def _wait_until_shown(self) -> None:
         self.page.wait_for_function(
             """async name => {
@@ -293,7 +312,7 @@ class OpenNotebook:
 
     def cell(self, number: int) -> Any:
         """The page's element of a cell; cells count from 0."""
-        return self.page.locator(".jp-Notebook-cell").nth(number)
+        return self.page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Notebook-cell").nth(number)
 
     def show(self, number: int) -> None:
         """Scroll to a cell."""

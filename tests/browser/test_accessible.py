@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 
 import pytest
 from axe import fetch_axe, serious
 from conftest import opener
+from lab_server import OpenNotebook
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(180)]
 
@@ -53,6 +55,8 @@ CELLS = [
 ]
 PERSON = len(CELLS) - 1
 PANEL = 4
+RECORDS = (1, 2, 3, 6, 7, 8, 9, 10, 11)
+"""The cells that leave ordinary output and nothing else."""
 OPEN_ALL = "each => each.querySelectorAll('details').forEach(it => { it.open = true; })"
 KNOWN = (
     'aria-input-field-name: <div class="noUi-handle',  # ipywidgets gives its slider no name; a field beside it has one
@@ -139,6 +143,32 @@ def test_the_keyboard_reaches_every_control(shown):
 
     assert len(reached) >= len(visible) - 1
     assert after is not before
+
+
+def test_an_untrusted_notebook_without_a_kernel_reads_the_same(shown, artifacts):
+    """Another person's file, opened to be read: every word of the record is there, light and dark, and no widget is missed."""
+    saved = shown.save()
+    before = [shown.cell(number).locator(".jp-Cell-outputArea").text_content() for number in RECORDS]
+    saved["cells"] = [saved["cells"][number] for number in RECORDS]
+    saved["metadata"]["from"] = "somebody else"  # so the server has not signed it
+    (shown.path.parent / "untrusted.ipynb").write_text(json.dumps(saved), "utf-8")
+    reader = OpenNotebook.unserved(shown.lab, "untrusted.ipynb")
+    trusted = reader.page.evaluate(
+        "() => [...jupyterapp.shell.currentWidget.content.widgets].map(each => each.model.trusted)"
+    )
+    after = [reader.cell(number).locator(".jp-Cell-outputArea").text_content() for number in range(len(RECORDS))]
+    reader.cell(0).locator("summary").first.click()
+    shown.lab.picture(artifacts / "untrusted-light.png")
+    shown.lab.use_theme("JupyterLab Dark")
+    shown.lab.picture(artifacts / "untrusted-dark.png")
+    shown.lab.use_theme("JupyterLab Light")
+    kernel = reader.page.evaluate("() => jupyterapp.shell.currentWidget.sessionContext.session")
+    reader.page.evaluate("() => jupyterapp.shell.currentWidget.dispose()")
+
+    assert kernel is None
+    assert not any(trusted)
+    assert after == before
+    assert "It was 31.0" in after[0]
 
 
 def test_nothing_serious_in_notebook_7(shown_in_seven, axe):

@@ -183,6 +183,7 @@ def test_a_person_plays_the_model(panel, artifacts):
     panel.cell.get_by_label("Planner", exact=True).select_option("you: you decide")
     panel.press("Run")
     panel.see("You are the model. What do you do?")
+    panel.see("Step 1: waits for you")
     panel.write("city", "Oslo")
     panel.notebook.lab.picture(artifacts / "panel-you.png")
     panel.press("Do it")
