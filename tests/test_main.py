@@ -57,7 +57,10 @@ def test_an_error_of_ours_is_one_line(capsys):
     out, err = capsys.readouterr()
 
     assert out == ""
-    assert err == "agentnb: there is no command 'fly'. Use one of run, lab, fetch-model, lesson, doctor, help, --version.\n"
+    assert (
+        err
+        == "agentnb: there is no command 'fly'. Use one of run, lab, fetch-model, lesson, doctor, help, --version.\n"
+    )
 
 
 def test_debug_brings_the_traceback(monkeypatch):

@@ -21,9 +21,10 @@ from agentnb.notebook.live import Progress, publish
 from agentnb.notebook.render import Block, run_blocks
 from agentnb.notebook.render_html import block, details, lead, quiet, table
 from agentnb.notebook.render_text import table as text_table
-from agentnb.notebook.words import UNKNOWN, brief, count, counted, stop_words
+from agentnb.notebook.words import UNKNOWN, brief, count, stop_words
 from agentnb.records.diff import diff
 from agentnb.records.notebook_runs import run_record
+from agentnb.text import counted
 
 if TYPE_CHECKING:
     from agentnb.notebook.magics import AgentMagics
