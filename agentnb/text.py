@@ -20,6 +20,8 @@ _SIGN = re.compile(f"[{_CONTROL.pattern[1:-1]}{_ZERO_WIDTH}]")
 _UNSEEN = re.compile(f"{_ANSI.pattern}|{_SIGN.pattern}")
 """What takes no room when it is shown, so that a key with it inside reads like the key."""
 _PIECE = 8
+_LIKENESS = 0.65
+"""From 0 to 1, as difflib counts it: two letters of three in their places are enough."""
 _KEY = re.compile(
     r"(?:(?:sk|pk|gsk|xai|hf|r8|pplx|ghp|csk|nvapi)[-_]|AIza)[\w-]{16,}|(?=\D*\d)(?=\d*\D)[A-Za-z0-9]{32,}", re.ASCII
 )
@@ -76,7 +78,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     " Did you mean '--model'?"
     """
     by_lower = {each.lower(): each for each in known}
-    near = get_close_matches(word.lower(), by_lower, n=1)
+    near = get_close_matches(word.lower(), by_lower, n=1, cutoff=_LIKENESS)
     return f" Did you mean {by_lower[near[0]]!r}?" if near else ""
 
 

@@ -21,7 +21,7 @@ from agentnb.core.middleware import Middleware, NextTool
 from agentnb.core.model import ModelReply, ModelRequest, Next
 from agentnb.core.state import State
 from agentnb.errors import ModelError, SettingsError
-from agentnb.text import clean
+from agentnb.text import clean, did_you_mean
 
 FAULTS = {
     "drop_result": "what the tool gave back is lost on the way",
@@ -59,7 +59,8 @@ class Breaking(Middleware):
         unknown = next((name for name in names if name not in FAULTS), None)
         if unknown is not None or not names:
             what = "Breaking() breaks nothing" if unknown is None else f"there is no fault named {unknown!r}"
-            raise SettingsError(what, layer="middleware", remedy=f"The faults: {', '.join(FAULTS)}.")
+            remedy = f"The faults: {', '.join(FAULTS)}.{did_you_mean(unknown or '', FAULTS)}"
+            raise SettingsError(what, layer="middleware", remedy=remedy)
         if min(call, 1 if step is None else step) < 1 or seconds < 0:
             what = f"step={step!r}, call={call!r}, seconds={seconds!r}: steps and calls count from 1"
             raise SettingsError(what, layer="middleware", remedy='Write Breaking("drop_result", step=2).')

@@ -47,6 +47,9 @@ def as_model(thing: Any = None, **options: Any) -> Model:
         return default_model()
     if isinstance(thing, str):
         return resolve(thing, **options)
+    if isinstance(thing, type):
+        what = f"{thing.__name__} is a class, no model"
+        raise SettingsError(what, remedy=f"Write {thing.__name__}(...) to make one.")
     if callable(getattr(thing, "reply", None)):
         return thing  # type: ignore[no-any-return]
     if callable(thing):

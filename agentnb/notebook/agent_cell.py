@@ -14,7 +14,7 @@ from agentnb.agent import Agent
 from agentnb.core.state import State
 from agentnb.errors import UsageError
 from agentnb.notebook.follow import CellRun, CellWork
-from agentnb.notebook.names import run_named
+from agentnb.notebook.names import check_replaceable, run_named
 from agentnb.notebook.options import assemble, parse, without_markers
 from agentnb.notebook.prompt_cells import check_used, filled, prompt_named, set_values
 from agentnb.notebook.side_by_side import SideBySide, Variant
@@ -35,6 +35,8 @@ def work_of(magics: AgentMagics, magic: Any, line: str, cell: str) -> CellWork:
     """
     options = parse(magic, line)
     body = without_markers(cell)
+    if options.out:
+        check_replaceable(options.out, magics.shell.user_ns)
     if options.old_tools:
         raise UsageError("--old-tools needs a run", remedy="%agent resume NAME --old-tools, or %agent rerun NAME ...")
     if options.set and not options.prompt:
@@ -109,6 +111,8 @@ def resumed(magics: AgentMagics, magic: Any, line: str) -> CellWork:
         raise UsageError(f"%agent {command} takes no prompt", remedy="Write a %%agent cell: --from NAME --prompt ...")
     space = magics.shell.user_ns
     run = run_named(name, space)
+    if options.out:
+        check_replaceable(options.out, space)
     maker = magics.maker(name, run)
     if maker is None and not (options.agent or options.model):
         raise UsageError(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from agentnb.core.state import State
 from agentnb.errors import UsageError
-from agentnb.notebook.names import run_named
+from agentnb.notebook.names import check_replaceable, run_named
 from agentnb.notebook.options import check_variable, sort_words
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ def fork(magics: AgentMagics, words: list[str]) -> None:
     space = magics.shell.user_ns
     run = run_named(alone[0], space)
     out = check_variable(options.get("-o") or options.get("--out") or f"{alone[0]}_fork")
+    check_replaceable(out, space)
     space[out] = earlier(run, options.get("--at"), options.get("--state"))
     magics.agents[out] = magics.agents.get(alone[0], magics.last_agent)  # type: ignore[assignment]
     print(f"{out}: {alone[0]} after {counted(space[out].counters.steps, 'step')}; %agent resume {out} goes on")

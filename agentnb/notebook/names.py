@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import ModuleType
 from typing import Any
 
 from agentnb import settings
+from agentnb.agent import Agent
 from agentnb.core.state import State
 from agentnb.errors import UsageError
 from agentnb.models.catalog import LOCAL, known_providers
@@ -96,6 +98,18 @@ def tool_named(words: Sequence[str], namespace: Mapping[str, Any], usage: str) -
     what = f"no tool is named {words[0]!r}" if words else f"{usage.partition(' NAME')[0]} takes a tool's name"
     known = f"The tools of this notebook: {', '.join(tools) or 'none yet'}."
     raise UsageError(what, remedy=f"{known}{did_you_mean(words[0], tools) if words else ''} {usage}")
+
+
+def check_replaceable(name: str, namespace: Mapping[str, Any]) -> None:
+    """Whether a run may be put into this variable: not where a tool, a model, an agent, a class or a module stands.
+
+    Raises:
+        UsageError: It may not.
+    """
+    value = namespace.get(name)
+    if isinstance(value, type | ModuleType | Tool | Agent) or (_is_model(value) and not isinstance(value, str)):
+        what = f"-o {name} would take the place of {name!r}, which holds {type(value).__name__}"
+        raise UsageError(what, remedy="Give the run another name, such as -o run.")
 
 
 def variable_of(run: State, namespace: Mapping[str, Any]) -> str:

@@ -328,6 +328,12 @@ def test_the_names_of_models_are_no_keys(name):
     assert not looks_like_key(name)
 
 
+def test_a_class_is_no_model():
+    """It is told how one is made of it."""
+    with pytest.raises(SettingsError, match=r"ScriptedModel is a class, no model. Write ScriptedModel"):
+        as_model(ScriptedModel)
+
+
 def test_who_has_no_key_is_told_the_way_without_one(tmp_path, monkeypatch):
     """The embedded model where its weights are here, else how they are fetched; and which name needed the key."""
     with pytest.raises(SettingsError, match=r"openai:gpt-5-mini needs it.*fetch-model, once"):

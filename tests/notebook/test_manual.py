@@ -9,7 +9,7 @@ from agentnb.errors import AgentnbError, UsageError
 from agentnb.notebook.commands import COMMANDS
 from agentnb.notebook.magics import AgentMagics
 from agentnb.notebook.manual import EXAMPLES, asks_for_help, manual
-from agentnb.notebook.names import chosen_tools, model_named, run_named, tool_named
+from agentnb.notebook.names import check_replaceable, chosen_tools, model_named, run_named, tool_named
 from agentnb.notebook.options import assemble, parse, parsed, sort_words
 from agentnb.notebook.prompt_cells import Prompt, prompt_named
 
@@ -95,6 +95,16 @@ def test_a_name_that_is_like_nothing_is_a_model_of_the_server(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-0123456789")
     assert settings.get("OPENAI_API_KEY")
     assert model_named("scrited", SPACE) == "scrited"
+
+
+def test_a_run_takes_the_place_of_no_model_tool_or_class():
+    """A name that was typed twice would else cost what it held; other runs and values may be replaced."""
+    space = {**SPACE, "get_weather": get_weather, "Agent": Agent, "pytest": pytest, "text": "openai:gpt-5", "n": 5}
+    for name in ("scripted", "helper", "get_weather", "Agent", "pytest"):
+        with pytest.raises(UsageError, match=f"-o {name} would take the place"):
+            check_replaceable(name, space)
+    for name in ("first_run", "text", "n", "new"):
+        check_replaceable(name, space)
 
 
 def test_nothing_is_guessed_where_nothing_is_near():
