@@ -89,6 +89,10 @@ NOTICED = {
         ('f" {task.expected}," in run', 'f" {task.expected};" in run', 'assert scored["outcome"] == "right"'),
         ("total(goal) if right else total(goal) + 1", "total(goal)", "assert len(set(answers)) == 2"),
     ],
+    "11_a_model_against_itself": [
+        ("return calculator(expression)", "return -calculator(expression)", 'assert compute("12*5") == 60'),
+        ('"text": "34"', '"text": "43"', 'assert {row["outcome"] for row in pilot.rows} == {"right"}'),
+    ],
     "12_mending_a_small_model: a tool": [
         ('"Tokyo": 28.0', '"Tokyo": 29.0', 'assert get_weather("Tokyo") == "Tokyo: 28.0'),
     ],

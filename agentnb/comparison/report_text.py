@@ -118,7 +118,7 @@ def _against(pair: Pair, name: str, points: bool) -> str:
     if pair.difference is None:
         return "n/a"
     word = "unclear" if pair.better is None else "better" if pair.better == name else "worse"
-    size = pair.difference if pair.a == name else -pair.difference
+    size = (pair.difference if pair.a == name else -pair.difference) or 0.0
     return f"{word} ({_points(size) if points else f'{size:+.2f}'})"
 
 
