@@ -153,8 +153,8 @@ class Runtime:
                 while tasks:
                     if not any(task.done() for task in tasks):
                         await asyncio.wait(tasks, timeout=self._seconds_left(state, around), return_when=_FIRST)
-                    done = {task: tasks.pop(task) for task in [*tasks] if task.done()}
-                    results = [task.result() for task in done] or await _abandon(tasks, OUT_OF_TIME)
+                    results = [task.result() for task in tasks if task.done()] or await _abandon(tasks, OUT_OF_TIME)
+                    tasks = {task: call for task, call in tasks.items() if not task.done()}
                     for result in filter(None, results):  # None: it waits for approval
                         state, began = state.answered(result, (now := self.clock()) - began, guarded), now
                         yield state

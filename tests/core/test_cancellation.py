@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -329,6 +330,32 @@ def test_a_result_that_comes_in_with_the_cancel_counts():
     result = asyncio.run(play())[-1].tool_results[0]
 
     assert (result.status, result.content) == ("ok", "saved in time")
+
+
+def test_an_answer_beside_a_cancelled_wrapper_is_kept():
+    """Of two calls one was carried out while a wrapper of the other gave up: what was done is not done again."""
+
+    class GivesUp(Middleware):
+        """Cancelled from within, at the second call."""
+
+        async def tool(self, call: Any, state: Any, next: Any) -> Any:
+            """As told, or not at all."""
+            if call.arguments == '{"a": 3, "b": 4}':
+                raise asyncio.CancelledError
+            return await next(call, state)
+
+    async def play() -> list[State]:
+        made: list[State] = []
+        script = [several(calls("add", a=1, b=2), calls("add", a=3, b=4))]
+        with suppress(asyncio.CancelledError):
+            async for state in runtime_for(script, [add], middleware=[GivesUp()]).states(State.start("go")):
+                made.append(state)
+        return made
+
+    last = asyncio.run(play())[-1]
+
+    assert [result.status for result in last.tool_results] == ["ok", "cancelled"]
+    assert last.open_calls == ()
 
 
 # ── inside the structures of asyncio ─────────────────────────────────────────────────────────────────────────────────
