@@ -294,6 +294,11 @@ class OpenNotebook:
         )
         self.wait_for_cells()
 
+    def edit(self, number: int, source: str) -> None:
+        """Write another text into a cell."""
+        write = "([number, text]) => jupyterapp.shell.currentWidget.content.widgets[number].model.sharedModel.setSource(text)"
+        self.page.evaluate(write, [number, source])
+
     def wait_for_cells(self) -> None:
         """Wait until no cell runs or waits, and the kernel is idle."""
         self.page.wait_for_function(

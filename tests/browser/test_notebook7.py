@@ -33,6 +33,11 @@ def model(request):
         return calls("wait", seconds=30) if "wait" in last["content"] else calls("get_weather", city="Beijing")
     return words()
 
+def shop(request):
+    "Asks for the price of tea and tells it."
+    last = request.messages[-1]
+    return f"It costs {last['content']}." if last["role"] == "tool" else calls("price", item="tea")
+
 def words():
     yield "It is "
     yield "31.0 "
@@ -41,6 +46,19 @@ def words():
     yield "degrees."
 """.strip()
 ASK = "%%agent -m model -o run\nHow warm is Beijing?"
+ITS_OWN = ("'schema'", "/static/notebook/")
+"""What Notebook 7 itself logs: an error of its settings, a font that it may not load."""
+AGAIN = "%agent rerun sale -o again"
+TOOL = '''%%tool
+def price(item: str) -> float:
+    """What an item costs today.
+
+    Args:
+        item: Its name, such as "tea".
+    """
+    return 1.0
+'''
+SALE = "%%agent -m shop -t price -o sale\nWhat does tea cost?"
 WAIT = "%%agent -m model -t wait -o other\nNow wait long."
 
 
@@ -48,7 +66,7 @@ WAIT = "%%agent -m model -t wait -o other\nNow wait long."
 def notebook(notebook7):
     """One notebook for this module, open, its tools and model defined."""
     for open_notebook in opener(notebook7):
-        made = open_notebook("seven.ipynb", [SET_UP, ASK, "run.answer", WAIT, "other.stop.value"])
+        made = open_notebook("seven.ipynb", [SET_UP, ASK, "run.answer", WAIT, "other.stop.value", TOOL, SALE, AGAIN])
         made.run_cell(0)
         yield made
 
@@ -72,6 +90,19 @@ def test_streaming_is_seen_and_what_is_open_stays_open(notebook, artifacts):
     assert not step.evaluate("each => each.open")
 
 
+def test_a_tool_is_edited_and_the_run_made_again(notebook):
+    """The edited cell says what changed; the run that was made keeps its record, the one made again has the new tool."""
+    notebook.run_cell(5)
+    notebook.run_cell(6)
+    notebook.edit(5, TOOL.replace("return 1.0", "return 2.5"))
+    notebook.run_cell(5)
+    notebook.run_cell(7)
+
+    assert "changed" in notebook.cell(5).text_content()
+    assert "It costs 1.0." in notebook.cell(6).text_content()
+    assert "It costs 2.5." in notebook.cell(7).text_content()
+
+
 def test_run_all(notebook, artifacts):
     """Every cell runs, in order; the steps are there; Stop ends a tool of 30 s within a second and a half."""
     (notebook.path.parent / "go-on").touch()
@@ -89,4 +120,4 @@ def test_run_all(notebook, artifacts):
     assert notebook.outputs(4)[0]["data"]["text/plain"] == "'cancelled'"
     assert seconds < 1.5
     assert "widget-view" not in str(notebook.save())
-    assert [each for each in notebook.lab.errors if "'schema'" not in each] == []
+    assert [each for each in notebook.lab.errors if not any(its in each for its in ITS_OWN)] == []
