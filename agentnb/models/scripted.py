@@ -141,12 +141,11 @@ async def _collected_in_thread(pieces: Iterator[str], tell: OnDelta) -> str:
 
 def _read_message(message: Mapping[str, Any], request: ModelRequest, name: str) -> ModelReply:
     found = tuple(_read_call(call) for call in message.get("tool_calls") or ())
-    text = _joined(content) if isinstance(content := message.get("content"), list) else str(content or "")
-    thought = str(message.get("reasoning_content") or message.get("reasoning") or "")
-    finish = str(message.get("finish_reason") or ("tool_calls" if found else "stop"))
-    usage = _read_usage(message["usage"]) if message.get("usage") else None
-    said = (clean(text), found, clean(thought), finish, message.get("refusal"), usage)
-    return ModelReply(*said, raw=message, model=name, request=request)
+    text = clean(_joined(content) if isinstance(content := message.get("content"), list) else str(content or ""))
+    thought = clean(str(message.get("reasoning_content") or message.get("reasoning") or ""))
+    end = str(message.get("finish_reason") or ("tool_calls" if found else "stop"))
+    used = _read_usage(message["usage"]) if message.get("usage") else None
+    return ModelReply(text, found, thought, end, message.get("refusal"), used, raw=message, model=name, request=request)
 
 
 def _joined(parts: Sequence[Any]) -> str:

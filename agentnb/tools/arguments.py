@@ -48,7 +48,8 @@ def cast_arguments(
     """
     try:
         cast = parameters.validator.validate_json(call.arguments, strict=True)
-        json.loads(call.arguments, object_pairs_hook=once)
+        if call.arguments.count(":") != len(cast):  # else nothing is nested and no name came twice
+            json.loads(call.arguments, object_pairs_hook=once)
         return cast, ()
     except Exception:
         return _Reading(call.name, parameters, extra).read(call.arguments)

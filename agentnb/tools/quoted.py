@@ -23,12 +23,12 @@ def quoted(text: str, limit: int = 4_000) -> str:
     >>> quoted("one\\ntwo")
     '> one\\n> two'
     """
-    lines = bound(readable(text), limit).splitlines() or [""]
+    lines = readable(bound(text, limit)).splitlines() or [""]
     return "\n".join(f"> {line}" for line in lines)
 
 
-def marked(text: str, limit: int) -> str:
-    """The text as one quotation below the line that says what a quotation is.
+def marked(text: str, limit: int) -> tuple[str, bool]:
+    """The text as one quotation below the line that says what a quotation is, and whether it had to be shortened.
 
     Args:
         text: What others wrote.
@@ -36,8 +36,8 @@ def marked(text: str, limit: int) -> str:
     """
     most = room = max(_LEAST, limit - len(QUOTED) - 1)
     while len(told := quoted(text, room)) > most:  # the marks take room as well
-        room = room * 9 // 10
-    return f"{QUOTED}\n{told}"
+        room = min(room - 1, room * most // len(told))
+    return f"{QUOTED}\n{told}", len(text) > room
 
 
 def readable(text: str) -> str:

@@ -31,7 +31,8 @@ def result_text(value: Any, limit: int, quote: bool = False) -> tuple[str, tuple
         quote: These are words of others: they are marked as data.
 
     Returns:
-        Text of 1 to `limit` characters, and notes on what was left out or written otherwise.
+        Text of 1 to `limit` characters (of a quotation at least 100, below the line that says what it is), and notes on
+        what was left out or written otherwise.
     """
     if (kind := type(value)) is str:
         return readable(value, limit, quote)
@@ -65,11 +66,14 @@ def traceback_text(error: BaseException) -> str:
 
 def readable(text: str, limit: int, quote: bool = False) -> tuple[str, tuple[str, ...]]:
     """The text within the limit, encodable, without colour codes and secrets, never empty; with a note when cut."""
+    if quote and text.strip():
+        told, cut = marked(text, limit)
+        return told, (SHORTENED,) if cut else ()
     text, notes = (bound(text, limit - _NOTE_ROOM), (SHORTENED,)) if len(text) > limit else (text, ())
     text = mask(plain(clean(text)))
     if not text.strip():
         text = f"({len(text)} characters of white space)" if text else '""'
-    return marked(text, limit) if quote else text, notes
+    return text, notes
 
 
 # ── errors ───────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -146,13 +146,12 @@ class Tool:
         kept = values if self.parameters.flat else _kept(values)
         args, kwargs = ((), values) if self.parameters.by_name else self.parameters.call_with(values)
         outcome = await outcome_of(self.function, args, kwargs, self.options.timeout, self._place)
-        seconds = time.perf_counter() - began
         if outcome.error is not None or isinstance(outcome.value, ToolResult):
             finished = self._failed if outcome.error is not None else self._passed_on
-            return finished(call, kept, outcome, seconds, notes)
+            return finished(call, kept, outcome, time.perf_counter() - began, notes)
         content, more = result_text(outcome.value, self.options.max_chars, self.options.quoted)
-        notes = (*notes, *outcome.notes, *more)
-        return ToolResult(call.id, call.name, content, "ok", outcome.value, kept, version, seconds, "", notes)
+        about = (kept, version, time.perf_counter() - began, "", (*notes, *outcome.notes, *more))
+        return ToolResult(call.id, call.name, content, "ok", outcome.value, *about)
 
     def _passed_on(
         self, call: ToolCall, kept: Mapping[str, Any], outcome: Outcome, seconds: float, notes: tuple[str, ...]

@@ -60,10 +60,29 @@ def test_nothing_found_echoes_the_query_as_a_name():
 @settings(max_examples=40, deadline=None)
 def test_a_marked_text_keeps_its_limit(text, limit):
     """The marks count; a small limit leaves the quotation a hundred characters."""
-    told = marked(text, limit)
+    told, cut = marked(text, limit)
 
     assert len(told) <= max(limit, len(QUOTED) + 101)
     assert all(line.startswith("> ") for line in told.split("\n")[1:])
+    assert cut == ("left out" in told)
+
+
+@pytest.mark.parametrize("size", [15_400, 65_000])
+def test_what_is_left_out_of_a_quotation_is_told(size):
+    """The mark counts the whole text, once, and the step has a note, as for any other result."""
+
+    @tool(quoted=True)
+    def page() -> str:
+        """A page."""
+        return "a line\n" * (size // 7)
+
+    run = Agent(ScriptedModel([calls("page"), "done"]), [page]).run("Read.")
+    [result] = run.tool_results
+
+    assert f" of {size // 7 * 7:,} characters left out" in result.content
+    assert result.content.count("left out") == 1
+    assert any("shortened" in note for note in result.notes)
+    assert len(result.content) <= page.options.max_chars
 
 
 def letter(name: str) -> object:
