@@ -122,7 +122,7 @@ def show_diff(magics: AgentMagics, words: list[str]) -> None:
 
 
 def fork_run(magics: AgentMagics, words: list[str]) -> None:
-    """NAME [--at STEP] [-o NEW]: keep an earlier State of a run in a variable of its own."""
+    """NAME [--at STEP | --state NUMBER] [-o NEW]: keep an earlier State of a run in a variable of its own."""
     from agentnb.notebook.forks import fork
 
     fork(magics, words)

@@ -8,10 +8,10 @@ from agentnb.core.state import State
 from agentnb.errors import UsageError
 from agentnb.notebook.names import check_replaceable, run_named
 from agentnb.notebook.options import check_variable, sort_words
+from agentnb.text import counted
 
 if TYPE_CHECKING:
     from agentnb.notebook.magics import AgentMagics
-from agentnb.text import counted
 
 USAGE = "%agent fork NAME [--at STEP | --state NUMBER] [-o NEW]"
 

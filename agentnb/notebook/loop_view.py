@@ -27,10 +27,10 @@ from agentnb.notebook.render_html import bar, block, lead, quiet, table
 from agentnb.notebook.render_text import table as text_table
 from agentnb.notebook.state_changes import Change, changes, said
 from agentnb.notebook.words import UNKNOWN, count
+from agentnb.text import counted
 
 if TYPE_CHECKING:
     from agentnb.notebook.magics import AgentMagics
-from agentnb.text import counted
 
 USAGE = "%agent loop [NAME] [OTHER] [--at STEP | --state NUMBER]"
 TOKENS = "prompt tokens, as the provider reported them"

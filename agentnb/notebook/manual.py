@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import takewhile
 from typing import Any
 
 from agentnb.notebook.commands import COMMANDS
@@ -40,15 +41,15 @@ _OF_CELLS = {
 
 
 def asks_for_help(line: str) -> bool:
-    """Whether one of the words is `--help` or `-h`."""
-    return "-h" in line and not {"-h", "--help"}.isdisjoint(split(line))
+    """Whether one of the words is `--help` or `-h`; behind `--` stand another program's words."""
+    return "-h" in line and not {"-h", "--help"}.isdisjoint(takewhile("--".__ne__, split(line)))
 
 
 def manual(magic: Any, line: str = "") -> str:
     """Help on a magic, or on the command that the line of `%agent` begins with.
 
     >>> print(manual(AgentMagics.agent, "fork --help"))
-    %agent fork NAME [--at STEP] [-o NEW]: keep an earlier State of a run in a variable of its own.
+    %agent fork NAME [--at STEP | --state NUMBER] [-o NEW]: keep an earlier State of a run in a variable of its own.
     Example: %agent fork run --at 2 -o other
     """
     command = line.split()[0] if line.split() else ""

@@ -6,6 +6,7 @@ import keyword
 from typing import TYPE_CHECKING, Any
 
 from agentnb.errors import ToolError, UsageError
+from agentnb.text import looks_like_key
 
 if TYPE_CHECKING:
     from agentnb.notebook.magics import AgentMagics
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 
 
 USAGE = "%agent mcp NAME [--env VARIABLE] [--] COMMAND, or %agent mcp NAME https://..."
+EXAMPLE = "%agent mcp everything npx -y @modelcontextprotocol/server-everything"
+_VALUES = "Put the value in .env, where no notebook keeps it, and write --env NAME."
 
 
 def mcp_command(magics: AgentMagics, words: list[str]) -> None:
@@ -37,9 +40,10 @@ def _connected(space: dict[str, Any], words: list[str]) -> MCPServer:
 
     name, *rest = words
     variables, target = _variables(rest)
-    if not target or not name.isidentifier() or keyword.iskeyword(name):
-        what = f"%agent mcp takes a variable's name and a command or URL, not {' '.join(words)!r}"
-        raise UsageError(what, remedy="%agent mcp everything npx -y @modelcontextprotocol/server-everything")
+    if not name.isidentifier() or keyword.iskeyword(name):
+        raise UsageError("%agent mcp: a variable's name comes first", remedy=EXAMPLE)
+    if not target:
+        raise UsageError("%agent mcp lacks a command or a URL after the variable's name", remedy=EXAMPLE)
     url = target[0] if target[0].startswith(("http://", "https://")) else None
     if url and (variables or target[1:]):
         raise UsageError("a URL stands alone: nothing is started that could take words or variables", remedy=USAGE)
@@ -56,16 +60,32 @@ def _connected(space: dict[str, Any], words: list[str]) -> MCPServer:
 
 
 def _variables(words: list[str]) -> tuple[list[str], list[str]]:
-    """The names that `--env` gives, and the words of the command, which may stand behind `--`."""
+    """The names that `--env` gives, and the words of the command, which may stand behind `--`.
+
+    Raises:
+        UsageError: What stands there is no name. It may be a value, so it is not repeated.
+    """
     names: list[str] = []
-    while words[:1] == ["--env"] and len(words) > 1:
-        names += [name.strip() for name in words[1].split(",") if name.strip()]
-        words = words[2:]
-    wrong = next((name for name in names if not name.isidentifier()), None)
-    if wrong is not None:
-        what = f"--env takes the names of variables, not {wrong.partition('=')[0]!r} with a value"
-        raise UsageError(what, remedy="Put the value in .env, where no notebook keeps it, and write --env NAME.")
-    return names, words[1:] if words[:1] == ["--"] else words
+    while words and words[0].partition("=")[0] == "--env":
+        _, equals, given = words[0].partition("=")
+        given, words = (given, words[1:]) if equals else (" ".join(words[1:2]), words[2:])
+        names += _names(given)
+    if words[:1] == ["--"]:
+        return names, words[1:]
+    if words and words[0].startswith("-"):
+        raise UsageError("--env is the only option that may stand before the command", remedy=USAGE)
+    return names, words
+
+
+def _names(given: str) -> list[str]:
+    names = [name.strip() for name in given.split(",") if name.strip()]
+    if not names or names == ["--"]:
+        raise UsageError("--env lacks the name of a variable", remedy=USAGE)
+    for name in names:
+        if not name.isidentifier() or looks_like_key(name):
+            why = "not their values" if "=" in name else "and this is none"
+            raise UsageError(f"--env takes the names of variables, {why}", remedy=f"{_VALUES} {USAGE}")
+    return names
 
 
 def _named(space: dict[str, Any], words: list[str]) -> MCPServer:

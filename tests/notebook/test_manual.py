@@ -7,6 +7,7 @@ import pytest
 from agentnb import Agent, ScriptedModel, State, settings, tool
 from agentnb.errors import AgentnbError, UsageError
 from agentnb.notebook.commands import COMMANDS
+from agentnb.notebook.forks import USAGE
 from agentnb.notebook.magics import AgentMagics
 from agentnb.notebook.manual import EXAMPLES, asks_for_help, manual
 from agentnb.notebook.names import check_replaceable, chosen_tools, model_named, run_named, tool_named
@@ -43,6 +44,17 @@ def test_help_is_asked_for_by_a_word_of_its_own():
     assert asks_for_help("fork --help")
     assert asks_for_help("-h")
     assert not asks_for_help("--system-prompt 'say --help now' -o half-hour")
+
+
+def test_what_stands_behind_two_dashes_asks_for_nothing():
+    """Those words are another program's."""
+    assert not asks_for_help("mcp gh -- docker run -h host image")
+    assert asks_for_help("mcp --help -- docker")
+
+
+def test_help_on_fork_names_all_its_options():
+    """The same as its error."""
+    assert USAGE in manual(AgentMagics.agent, "fork --help")
 
 
 SPACE = {
