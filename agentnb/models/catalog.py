@@ -113,7 +113,8 @@ def known_providers() -> tuple[str, ...]:
 def _build(
     profile: Profile, model: str, base_url: str | None, api_key: str | Secret | None, options: Mapping[str, Any]
 ) -> Model:
-    if looks_like_key(model):
+    is_set_apart = base_url is not None or api_key is not None or profile.local
+    if not is_set_apart and looks_like_key(model):  # a deployment, or a file of weights, may be named by a hash
         hide(model)
         what = f"the model after {profile.name!r} is named like a key, not like a model"
         remedy = "Put the key into the variable for keys, and a name such as gpt-5-mini into OPENAI_MODEL."

@@ -20,6 +20,7 @@ from agentnb.errors import ToolDefinitionError, ToolError
 from agentnb.text import shorten
 from agentnb.threads import run_in_thread
 from agentnb.tools.addresses import Resolve, allowed_networks, checked, resolved
+from agentnb.tools.charset import codec
 from agentnb.tools.page_text import page_text
 from agentnb.tools.quoted import label
 from agentnb.tools.tool import Tool, ToolOptions
@@ -196,6 +197,6 @@ def _decoded(body: bytes, kind: str) -> str:
     """By the header's character set, the page's own, or UTF-8; what does not fit becomes U+FFFD."""
     found = _CHARSET.search(kind.encode()) or _CHARSET.search(body[:2_000])
     try:
-        return body.decode(found[1].decode("ascii") if found else "utf-8", "replace")
+        return body.decode(codec(found[1].decode("ascii")) if found else "utf-8", "replace")
     except LookupError:
         return body.decode("utf-8", "replace")

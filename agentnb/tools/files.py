@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from agentnb.errors import ToolDefinitionError, ToolError
 from agentnb.text import clean, counted, shorten
+from agentnb.tools.charset import codec
 from agentnb.tools.tool import Tool, ToolOptions
 
 MOST_BYTES = 10_000_000
@@ -199,22 +200,14 @@ def _why(error: OSError) -> str:
 def _decoded(data: bytes, cut: bool, encoding: str, path: str) -> str:
     encoding = encoding or next((name for bom, name in _BOMS.items() if data.startswith(bom)), "utf-8")
     try:
-        return codecs.getincrementaldecoder(encoding)().decode(data, final=not cut) if _is_text(encoding) else ""
+        found = codec(encoding)
+        errors = "strict" if found == encoding else "replace"
+        return codecs.getincrementaldecoder(found)(errors).decode(data, final=not cut)
     except (LookupError, ValueError) as error:
         if b"\0" in data[:8_000] and encoding == "utf-8":
             raise ToolError(f"{shorten(path)!r} is no text file ({len(data):,} bytes)") from error
         remedy = "Say which it is, such as encoding='gb18030' or encoding='latin-1'."
         raise ToolError(f"{shorten(path)!r} can't be read as {shorten(encoding)}. {remedy}") from error
-
-
-def _is_text(encoding: str) -> bool:
-    """Whether it turns bytes into text.
-
-    Raises:
-        LookupError: It does not, or there is no such encoding.
-    """
-    b"".decode(encoding)
-    return True
 
 
 def _page(text: str, first: int, cut: bool) -> str:

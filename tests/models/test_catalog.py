@@ -361,3 +361,11 @@ def test_what_stands_for_a_model():
     assert as_model("ollama:qwen3").name == "ollama:qwen3"
     with pytest.raises(SettingsError, match="int is no model"):
         as_model(3)
+
+
+@pytest.mark.parametrize("options", [{"base_url": "http://127.0.0.1:1/v1"}, {"api_key": "k" * 20}], ids=["url", "key"])
+def test_a_deployment_named_by_a_hash(options):
+    """Where it can't be the key, a name of hex digits is a name."""
+    name = "0123456789abcdef" * 4
+    assert resolve(f"openai:{name}", **options).name.endswith(name)
+    assert resolve(f"llamacpp:{name}").name.endswith(name)

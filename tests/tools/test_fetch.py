@@ -288,13 +288,14 @@ def test_a_server_that_drips_is_given_up(server, local):
         ('<meta charset="gb18030">北京'.encode("gb18030"), "text/html"),
         ("北京".encode(), "text/plain"),
         ("北京".encode(), "text/plain; charset=klingon"),
+        (b"\x93Old\x9bNew\x94 \x80 5: \xb1\xb1", "text/plain; charset=iso-8859-1"),
     ],
-    ids=["header", "page", "none", "unknown"],
+    ids=["header", "page", "none", "unknown", "latin"],
 )
 def test_character_sets(server, local, body, kind):
     """The header's, the page's own, or UTF-8."""
     Handler.routes = {"/": page(body, kind)}
-    assert fetched(f"{server}/", local).content.endswith("北京")
+    assert fetched(f"{server}/", local).content.endswith(("北京", "“Old›New” € 5: ±±"))
 
 
 def test_json_is_text(server, local):

@@ -219,6 +219,12 @@ def test_other_encodings_are_asked_for_and_never_guessed(folder):
     refused = answered(read_text(folder), path="g.txt")
     assert (refused.status, "encoding='gb18030'" in refused.content) == ("error", True)
     assert answered(read_text(folder), path="g.txt", encoding="gb18030").content == "北京"
+
+
+def test_latin_text_is_read_as_browsers_do(folder):
+    """Quotation marks of Windows in a file that calls itself Latin-1; no letter is lost behind them."""
+    (folder / "l.txt").write_bytes(b"\x93Old\x9bNew\x94 \x80 5 \x81")
+    assert answered(read_text(folder), path="l.txt", encoding="latin-1").content == "“Old›New” € 5 \ufffd"
     assert answered(read_text(folder), path="g.txt", encoding="klingon").status == "error"
     assert answered(read_text(folder), path="g.txt", encoding="hex").status == "error"
 
