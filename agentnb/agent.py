@@ -30,7 +30,7 @@ from agentnb.models.named import to_model
 from agentnb.planners.preamble import to_example
 from agentnb.planners.tool_calling import ToolCallingPlanner
 from agentnb.records.runnable import check_runnable
-from agentnb.text import shorten
+from agentnb.text import counted, shorten
 from agentnb.threads import is_async
 from agentnb.tools.tool import to_tools
 
@@ -265,7 +265,7 @@ def _examples(given: Sequence[Any], tools: tuple[Any, ...]) -> tuple[Example, ..
 
 
 def _interrupted(state: State) -> str:
-    return f"interrupted at step {state.counters.steps}; go on with agent.run(error.state)"
+    return f"interrupted at step {state.counters.steps}; its `state` holds the run: agent.run(error.state) goes on"
 
 
 def debug_line(event: Any) -> None:
@@ -274,7 +274,7 @@ def debug_line(event: Any) -> None:
         return
     state = event.state
     asked = ", ".join(call.name for call in state.calls) if state.kind == "plan" else ""
-    tokens = "tokens unknown" if state.usage.total is None else f"{state.usage.total} tokens"
+    tokens = "tokens unknown" if state.usage.total is None else counted(state.usage.total, "token")
     outcome = f"asked {asked}" if asked else str(state.stop or "asked again")
     what = "round" if state.kind == "plan" else "ended after round"
     print(f"agentnb: {what} {state.counters.steps} · {state.end} messages · {outcome} · {tokens}", file=sys.stderr)

@@ -64,7 +64,7 @@ class Limits:
                     return reason, f"{name} of this model: unknown, so the limit of {limit} can't be kept"
                 if used >= limit:
                     unit = "dollars" if name == "cost" else name.replace("_", " ")
-                    return reason, f"stopped at the limit of {limit} {unit}"
+                    return reason, f"stopped at the limit of {limit} {unit.removesuffix('s') if limit == 1 else unit}"
         return None
 
 

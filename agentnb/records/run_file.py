@@ -49,14 +49,14 @@ def save(run_or_runs: State | Iterable[State], path: str | os.PathLike[str]) -> 
     """Write one or several States, with all they grew from; an existing file gains only what is new.
 
     Args:
-        run_or_runs: The last one is what `load` gives; `load_all` gives all.
+        run_or_runs: The last one is what `load` gives; `load_all` gives every run where it ended.
         path: JSON Lines; the file and its folder are made when they are missing.
 
     Raises:
         UsageError: These are no States, or the file is no run file of ours.
         RecordingError: The file is damaged, or can't be written.
     """
-    states = (run_or_runs,) if isinstance(run_or_runs, State) else tuple(run_or_runs)
+    states = tuple(run_or_runs) if isinstance(run_or_runs, Iterable) else (run_or_runs,)
     if not states or not all(isinstance(each, State) for each in states):
         raise UsageError("only States can be saved", layer="records", remedy="save(run, path), or save([a, b], path).")
     _file(Path(path)).save(states)

@@ -164,6 +164,7 @@ def test_paths_that_cannot_be_files(tmp_path):
         (lambda: save(run(), tmp_path / "x.ipynb"), "is a notebook"),
         (lambda: save([], tmp_path / "x.jsonl"), "only States can be saved"),
         (lambda: save(["text"], tmp_path / "x.jsonl"), "only States can be saved"),
+        (lambda: save(5, tmp_path / "x.jsonl"), "only States can be saved"),
     ]
     for use, told in cases:
         with pytest.raises(AgentnbError, match=told) as failed:
