@@ -35,15 +35,19 @@ class RayExecutor(Executor):
 
     Args:
         ray: The imported and initialised module.
-        options: For `ray.remote`, such as num_cpus=1.
+        options: For `ray.remote`, such as num_cpus=1. Ray tries nothing again by itself unless max_retries says so: a
+            unit whose worker died has one retry here.
     """
 
     def __init__(self, ray: Any, **options: Any) -> None:
-        self._remote = ray.remote(**options) if options else ray.remote
+        self._remote = ray.remote(**{"max_retries": 0, **options})
+        self._sent: dict[Callable[..., Any], Any] = {}
 
     def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Run it on the cluster."""
-        made: Future[Any] = self._remote(function).remote(*args, **kwargs).future()
+        """Run it on the cluster, to which a function is sent once."""
+        if function not in self._sent:
+            self._sent[function] = self._remote(function)
+        made: Future[Any] = self._sent[function].remote(*args, **kwargs).future()
         return made
 
 

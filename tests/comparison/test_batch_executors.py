@@ -134,7 +134,8 @@ def test_what_is_no_executor_is_refused():
 
 
 def test_ray_is_an_executor_behind_a_small_adapter():
-    """`remote(function).remote(...).future()` is what ray offers; this stands in for it."""
+    """`remote(options)(function).remote(...).future()` is what ray offers; this stands in for it."""
+    sent = []
 
     class Ray:
         class Reference:
@@ -147,7 +148,14 @@ def test_ray_is_an_executor_behind_a_small_adapter():
                 return made
 
         @staticmethod
-        def remote(function: Callable[..., Any]) -> Any:
+        def remote(**options: Any) -> Any:
+            assert options == {"max_retries": 0}
+            return Ray.decorated
+
+        @staticmethod
+        def decorated(function: Callable[..., Any]) -> Any:
+            sent.append(function)
+
             class Remote:
                 @staticmethod
                 def remote(*args: Any) -> Any:
@@ -159,6 +167,7 @@ def test_ray_is_an_executor_behind_a_small_adapter():
     result = batch(doubling(), TASKS, executor=RayExecutor(Ray), scorer="contains")
 
     assert {row["outcome"] for row in result.rows} == {"right"}
+    assert len(sent) == 1
 
 
 @pytest.mark.slow
@@ -222,4 +231,24 @@ def test_ipyparallel_engines_run_units(tmp_path):
         result = batch(doubling(), TASKS, executor=executor, folder=tmp_path / "a", scorer="contains")
 
     assert {row["outcome"] for row in result.rows} == {"right"}
+    assert str(os.getpid()) not in says_of(result)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_ray_runs_units_on_a_cluster(tmp_path):
+    """A local cluster of real processes; a worker that dies costs its unit one retry, every repeat is a run."""
+    ray = pytest.importorskip("ray")
+    try:
+        ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, configure_logging=False)
+    except Exception as error:  # ray gives its own processes 30 s, which a busy machine may not keep
+        pytest.skip(f"no cluster started: {error}")
+    try:
+        agent = doubling(deadly="Double 6", marks=str(tmp_path))
+        result = batch(agent, TASKS, repeats=2, executor=RayExecutor(ray), scorer="contains", first=None)
+    finally:
+        ray.shutdown()
+
+    assert {row["outcome"] for row in result.rows} == {"right"}
+    assert sorted(row["attempt"] for row in result.rows) == [1] * 11 + [2]
     assert str(os.getpid()) not in says_of(result)
