@@ -22,9 +22,14 @@ _UNSEEN = re.compile(f"{_ANSI.pattern}|{_SIGN.pattern}")
 _PIECE = 8
 _LIKENESS = 0.65
 """From 0 to 1, as difflib counts it: two letters of three in their places are enough."""
-_KEY = re.compile(
-    r"(?:(?:sk|pk|gsk|xai|hf|r8|pplx|ghp|csk|nvapi)[-_]|AIza)[\w-]{16,}|(?=\D*\d)(?=\d*\D)[A-Za-z0-9]{32,}", re.ASCII
+_OF_A_SERVICE = (
+    r"(?:(?:sk|pk|gsk|xai|hf|r8|pplx|gh[oprsu]|github_pat|csk|nvapi)[-_]|AIza|AKIA)(?=[\w-]*[\dA-Z])[\w-]{16,}"
 )
+"""The key of a well-known service, by its beginning; small letters alone are names, such as classes of HTML."""
+_KEY = re.compile(rf"{_OF_A_SERVICE}|(?=\D*\d)(?=\d*\D)[A-Za-z0-9]{{32,}}", re.ASCII)
+_KEY_INSIDE = re.compile(rf"(?<![\w-]){_OF_A_SERVICE}", re.ASCII)
+_WRITTEN = re.compile(r"\\+(?:[abfnrtv]|u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|0?33)(?:\[[\d;]*m)?|%[0-9A-Fa-f]{2}")
+"""A sign as JSON, a repr or an address writes it, with the rest of a colour code: its last letter begins no word."""
 _secrets: dict[str, re.Pattern[str]] = {}
 _grams: set[str] = set()
 """Every four characters in a row of a secret."""
@@ -101,6 +106,12 @@ def hide(secret: str) -> None:
 def looks_like_key(text: str) -> bool:
     """Whether a text that should be no key has the form of one: a known beginning, or 32 letters and digits."""
     return _KEY.fullmatch(text) is not None
+
+
+def holds_key(text: str) -> bool:
+    """Whether what looks like the key of a well-known service stands in a text, whatever signs are in or before it."""
+    apart = _UNSEEN.sub(" ", _WRITTEN.sub(" ", text))
+    return any(map(_KEY_INSIDE.search, (apart, _UNSEEN.sub("", text))))
 
 
 def mask(text: str) -> str:

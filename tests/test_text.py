@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentnb.notebook.bounds import shown
-from agentnb.text import counted, hide, mask, plain
+from agentnb.text import counted, hide, holds_key, looks_like_key, mask, plain
 from agentnb.tools.quoted import readable
 
 KEY = "sk-Zq7xW2vKp9LmT4"
@@ -84,3 +86,52 @@ def test_control_signs_are_taken_out(text, seen):
 def test_a_number_has_its_noun(number, told):
     """One is not many."""
     assert counted(number, "step") == told
+
+
+KEYS = (
+    "sk-proj-abcdefghijklmnop0123",
+    "gsk_0123456789abcdefgh",
+    "nvapi-abcdefghijklmnop1234",
+    "r8_abcdefghijklmnop1234",
+    "ghp_abcdefghijklmnop1234",
+    "github_pat_abcdefghijklmnop1234",
+    "hf_abcdefghijklmNOPqrstuvwxyz",
+    "AIzaSyabcdefghijklmnop1234",
+    "AKIAIOSFODNN7EXAMPLE",
+)
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_a_key_is_known_by_its_looks(key):
+    """Alone, in prose, below a line, in colours, between quotes, and as JSON, a repr or an address writes it down."""
+    places = [
+        "{}",
+        "it is {}, keep it",
+        "key:\n{}",
+        "key:\t{}",
+        "\x1b[31m{}\x1b[0m",
+        "K={}",
+        "ключ{}",
+        "https://a.example/?k%3D{}",
+    ]
+    texts = [place.format(key) for place in places]
+
+    assert looks_like_key(key)
+    for text in [*texts, "\u200b".join(key), *map(repr, texts), *(json.dumps(json.dumps(text)) for text in texts)]:
+        assert holds_key(text), text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a risk-averse-investor-2024-portfolio",
+        "<div class='sk-text-repr-fallback sk-container-id-1'>",
+        "hf_hub_download_with_retries",
+        "sk-short1",
+        "a1" * 16,
+        "",
+    ],
+)
+def test_what_only_begins_like_a_key_is_none(text):
+    """Words of prose, of pages and of programs, and sums over files."""
+    assert not holds_key(text)
