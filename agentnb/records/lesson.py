@@ -11,17 +11,21 @@ from __future__ import annotations
 
 import argparse
 import json
+import posixpath
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 from typing import Any
 
 from agentnb import settings
 from agentnb.errors import AgentnbError, RecordingError, UsageError
 from agentnb.models.profiles import PROFILES
+from agentnb.records.canonical import encode
+from agentnb.records.file_lock import appending
 from agentnb.records.recording_file import FORMAT, RecordingFile
-from agentnb.text import mask
+from agentnb.records.replies import same_reply
+from agentnb.text import holds_key, mask
 
 TAG = "agentnb-recording"
 """The tag of the cell with the recordings."""
@@ -35,8 +39,6 @@ from agentnb.records.lesson import unpack
 _FILE = re.compile(r"(?<=')[^'\n]+\.\w+(?=')|(?<=\")[^\"\n]+\.\w+(?=\")|[^\s'\"`()\[\]<>=,;]+\.\w+")
 """What may name a file: between quotes, or a word of a magic line."""
 _LINK = re.compile(r"\]\(([^)#\s]+)")
-_KEY = re.compile(r"(?<![\w-])(?:sk-|gsk_|ghp_|github_pat_|hf_|xai-|AIza|AKIA)[\w-]{16,}")
-"""What the keys of well-known services look like."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,48 +54,97 @@ class Lesson:
 
 
 def unpack(name: str, text: str) -> None:
-    """Make sure that this recording is there; what a file of this name holds besides stays in it.
+    """Make sure that this recording is there; what a recording of this name holds besides stays in it.
+
+    One that has other replies to the same requests stays as it is, and a line says so.
 
     Raises:
-        RecordingError: The file can't be written.
+        UsageError: The name leads out of the folder.
+        RecordingError: The file can't be written, or what is there is damaged or no recording.
     """
+    _check_inside(name)
     path = Path(name)
     try:
-        known = path.read_bytes().decode("utf-8", "replace") if path.exists() else ""
-        missing = _missing(text, set(known.split("\n")))
-        if missing:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("a", encoding="utf-8", newline="\n") as file:
-                file.write(("\n" if known and not known.endswith("\n") else "") + missing)
-    except OSError as error:
-        raise RecordingError(
-            f"{name} can't be written: {error.strerror}", remedy="Copy the lesson into a folder of your own."
-        ) from error
+        lines = [line for line in text.encode().split(b"\n") if line]
+        known = _whole_lines(path) if path.exists() else []
+        if _are_others(_replies(lines), _replies(known)):
+            print(
+                f"{name} has other replies and stays as it is; for the lesson's own, rename it and run this cell again"
+            )
+        elif missing := _missing(lines, known):
+            _append(path, missing)
+    except (OSError, ValueError) as error:
+        why = f"written: {error.strerror}" if isinstance(error, OSError) else "unpacked: the cell has been changed"
+        raise RecordingError(f"{name} can't be {why}", remedy="Copy the lesson into a folder of your own.") from error
 
 
-def _missing(text: str, known: set[str]) -> str:
-    return "".join(f"{line}\n" for line in text.split("\n") if line and line not in known)
+def _whole_lines(path: Path) -> list[bytes]:
+    RecordingFile(path)  # raises where it is damaged, or something else
+    *lines, last = path.read_bytes().split(b"\n")
+    return [line for line in (*map(bytes.strip, lines), last if _is_json(last) else b"") if line]
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        json.loads(line)
+    except ValueError:
+        return False
+    return True
+
+
+def _replies(lines: list[bytes]) -> dict[str, Any]:
+    """The reply that counts for each question, model and repeat: the last one."""
+    entries = (value for value in map(json.loads, lines) if "reply" in value)
+    return {_slot(value): value["reply"] for value in entries}
+
+
+def _slot(value: dict[str, Any]) -> str:
+    return encode([value.get("request"), value.get("model", ""), value.get("ask")])
+
+
+def _are_others(theirs: dict[str, Any], ours: dict[str, Any]) -> bool:
+    return any(not same_reply(theirs[slot], ours[slot]) for slot in theirs.keys() & ours.keys())
+
+
+def _missing(lines: list[bytes], known: list[bytes]) -> list[bytes]:
+    """The lines that say what no known line says, however it is written."""
+    there = {encode(json.loads(line)) for line in known}
+    answered = _replies(known)
+    values = ((line, json.loads(line)) for line in lines)
+    return [line for line, value in values if encode(value) not in there and _slot(value) not in answered]
+
+
+def _append(path: Path, lines: list[bytes]) -> None:
+    """Put them behind the whole lines; half a line, which a crash left, makes room."""
+    with appending(path) as file, open(file.fileno(), "ab", closefd=False) as end:
+        file.seek(0)
+        *_, last = file.readall().split(b"\n")
+        if not _is_json(last):
+            file.truncate(file.tell() - len(last))
+        end.write(b"".join((b"\n" if _is_json(last) else b"", *(line + b"\n" for line in lines))))
 
 
 def make_lesson(path: Path) -> Lesson:
     """The notebook with the recordings that its cells open.
 
     Raises:
-        UsageError: It is no notebook, is a lesson already, opens a recording by an absolute path, or holds a key.
+        UsageError: It is no notebook, is a lesson already, opens a recording outside its folder, or holds a key.
         RecordingError: A recording is damaged.
     """
     notebook = _notebook(path)
     code = [_source(cell) for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    found = dict.fromkeys(word for text in code for word in _FILE.findall(text) if _is_there(path.parent / word))
+    opened = [name for name in found if _is_recording(path.parent / name)]
+    for name in opened:
+        _check_inside(name)
+    carried = {name: _recording(path.parent / name) for name in opened}
     notebook["metadata"]["agentnb"] = {"lesson": True}
     notebook["metadata"].pop("widgets", None)
-    found = dict.fromkeys(word for text in code for word in _FILE.findall(text) if _is_there(path.parent / word))
-    carried = {name: _recording(path.parent / name) for name in found if _is_recording(path.parent / name)}
-    _check_relative(carried)
+    _check_secrets(notebook, carried)
     if carried:
         at = next(number for number, cell in enumerate(notebook["cells"]) if cell["cell_type"] == "code")
         notebook["cells"][at:at] = _cells(carried, ids=notebook.get("nbformat_minor", 0) >= 5)
     text = json.dumps(notebook, ensure_ascii=False, indent=1, sort_keys=True) + "\n"
-    _check_secrets(notebook, text)
     others = (*(name for name in found if name not in carried), *_links(notebook))
     return Lesson(text, tuple(carried), tuple(dict.fromkeys(others)))
 
@@ -103,7 +154,7 @@ def _notebook(path: Path) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(path.read_text("utf-8"))
         _ = [(cell["cell_type"], _source(cell)) for cell in found["cells"]]
         is_lesson = "lesson" in found["metadata"].get("agentnb", {})
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is no notebook of format 4"
         raise UsageError(f"{path} can't be read: {why}", layer="records", remedy="Name an .ipynb file.") from error
     if is_lesson:
@@ -128,18 +179,18 @@ def _is_recording(path: Path) -> bool:
 
 
 def _recording(path: Path) -> str:
-    RecordingFile(path)  # raises where it is damaged
-    return path.read_text("utf-8")
+    return b"\n".join(_whole_lines(path)).decode("utf-8-sig")
 
 
-def _check_relative(carried: dict[str, str]) -> None:
-    for name in carried:
-        if Path(name).is_absolute():
-            raise UsageError(
-                f"the notebook opens {name!r}, which no other machine has",
-                layer="records",
-                remedy="Open the recording by a path from the notebook's folder, such as recordings/lesson.jsonl.",
-            )
+def _check_inside(name: str) -> None:
+    """Refuse a name that leads out of the folder, on whatever system."""
+    parts = posixpath.normpath(name.replace("\\", "/")).split("/")
+    if parts[0] == ".." or PureWindowsPath(name).anchor:
+        raise UsageError(
+            f"the recording {name!r} lies outside the notebook's folder, which no other machine has",
+            layer="records",
+            remedy="Open the recording by a path from the notebook's folder, such as recordings/lesson.jsonl.",
+        )
 
 
 def _cells(carried: dict[str, str], ids: bool) -> list[dict[str, Any]]:
@@ -169,23 +220,44 @@ def _links(notebook: dict[str, Any]) -> Iterator[str]:
             yield from (link for link in _LINK.findall(_source(cell)) if not re.match(r"\w+:", link))
 
 
-def _check_secrets(notebook: dict[str, Any], text: str) -> None:
+def _check_secrets(notebook: dict[str, Any], carried: dict[str, str]) -> None:
     """Refuse a lesson with a key in it; where it came from must be mended, not only the copy."""
-    for name in {name for profile in PROFILES.values() for name in profile.keys}:
-        settings.secret(name)  # from here on `mask` knows it
-    if mask(text) == text and not _KEY.search(text):
-        return
-    numbered = enumerate(notebook["cells"], 1)
-    where = [number for number, cell in numbered if _holds_key(json.dumps(cell, ensure_ascii=False))]
-    raise UsageError(
-        f"there is a key in {f'cell {where[0]}' if where else 'the notebook'}",
-        layer="records",
-        remedy="Take it out (.env is the place for keys), run the notebook again, and change the key.",
-    )
+    for profile in PROFILES.values():
+        for name in filter(None, (*profile.keys, profile.bearer)):
+            settings.secret(name)  # from here on `mask` knows it
+    if where := next((place for place, value in _places(notebook, carried) if _has_key(value)), None):
+        raise UsageError(
+            f"there is a key in {where}",
+            layer="records",
+            remedy="Take it out (.env is the place for keys), run the notebook again, and change the key.",
+        )
 
 
-def _holds_key(text: str) -> bool:
-    return mask(text) != text or _KEY.search(text) is not None
+def _places(notebook: dict[str, Any], carried: dict[str, str]) -> Iterator[tuple[str, Any]]:
+    """All of a lesson in parts, each with its place as the author finds it."""
+    for number, cell in enumerate(notebook["cells"], 1):
+        yield f"cell {number}", cell
+    for name, text in carried.items():
+        for number, line in enumerate(text.split("\n"), 1):
+            yield f"{name}, line {number}", json.loads(line or "null")
+    yield "the notebook's metadata", {name: value for name, value in notebook.items() if name != "cells"}
+
+
+def _has_key(value: Any) -> bool:
+    return any(mask(text) != text or holds_key(text) for text in _texts(value))
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Every text in a JSON value, decoded; what a notebook keeps in lines, as lines and as a whole."""
+    if isinstance(value, dict):
+        yield from value
+        value = list(value.values())
+    if isinstance(value, list):
+        yield "".join(each for each in value if isinstance(each, str))
+        for each in value:
+            yield from _texts(each)
+    else:
+        yield str(value)
 
 
 # ── the command ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -214,10 +286,17 @@ def command(words: Sequence[str]) -> int:
 
 
 def _write(path: Path, text: str) -> None:
-    if path.exists() and '"lesson": true' not in path.read_text("utf-8", "replace"):
-        raise UsageError(f"{path} is there, and is no lesson", layer="records", remedy="Name another file with -o.")
     try:
+        if path.exists() and not _is_lesson(path.read_bytes()):
+            raise UsageError(f"{path} is there, and is no lesson", layer="records", remedy="Name another file with -o.")
         path.write_text(text, "utf-8", newline="\n")
     except OSError as error:
         raise AgentnbError(f"{path} can't be written: {error.strerror}", layer="records") from error
     print(f"{path}: {len(text.encode()):,} bytes")
+
+
+def _is_lesson(content: bytes) -> bool:
+    try:
+        return json.loads(content)["metadata"]["agentnb"]["lesson"] is True
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return False

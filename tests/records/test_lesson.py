@@ -17,6 +17,7 @@ from agentnb.__main__ import main
 from agentnb.errors import RecordingError, UsageError
 from agentnb.records.lesson import TAG, make_lesson, unpack
 
+KEY = "sk-proj-abcdefghijklmnop0123"
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 OPEN = "%load_ext agentnb\n%agent recording recordings/mine.jsonl"
 OFFLINE = """import sys
@@ -35,12 +36,14 @@ def notebook(folder, *sources, **about):
     return path
 
 
-def recorded(folder, reply="It's 4."):
+def recorded(folder, reply="It's 4.", ask="2 + 2?", anew=False):
     """A recording with one reply."""
     path = folder / "recordings" / "mine.jsonl"
     path.parent.mkdir(exist_ok=True)
+    if anew:
+        path.unlink()
     with recording(path):
-        Agent(lambda request: reply).run("2 + 2?")
+        Agent(lambda request: reply).run(ask)
     return path
 
 
@@ -64,9 +67,9 @@ def test_it_carries_the_recording(tmp_path):
     nbformat.validate(nbformat.reads(made.text, as_version=4))
 
 
-@pytest.mark.parametrize("name", ["a lesson.jsonl", "it's.jsonl", "recordings/mine.jsonl", "../up.jsonl"])
+@pytest.mark.parametrize("name", ["a lesson.jsonl", "it's.jsonl", "recordings/mine.jsonl", "recordings/../up.jsonl"])
 def test_a_name_between_quotes_is_found(tmp_path, name):
-    """Spaces, a quote of the other kind, and a folder above belong to the name."""
+    """Spaces, a quote of the other kind, and folders belong to the name."""
     folder = tmp_path / "sub"
     folder.mkdir()
     kept = recorded(folder)
@@ -102,16 +105,83 @@ def test_any_reply_survives(said, more):
 
 
 def test_unpacking_keeps_what_is_there(tmp_path, monkeypatch):
-    """A file of this name gains the lines that it lacks, and a second time none."""
+    """A recording of this name gains the lines that it lacks, and a second time none."""
     monkeypatch.chdir(tmp_path)
-    Path("recordings").mkdir()
-    there = Path("recordings/mine.jsonl")
-    there.write_text('{"a": 1}\n{"mine": 2}', "utf-8")
+    lesson = recorded(tmp_path).read_text("utf-8")
+    there = recorded(tmp_path, ask="2 + 3?", reply="It's 5.", anew=True)
+    mine = there.read_text("utf-8")
+    there.write_text(mine.removesuffix("\n"), "utf-8")
 
     for _ in range(2):
-        unpack("recordings/mine.jsonl", '\n{"a": 1}\n{"b": 3}\n')
+        unpack("recordings/mine.jsonl", lesson)
 
-    assert there.read_text("utf-8") == '{"a": 1}\n{"mine": 2}\n{"b": 3}\n'
+    new = [line for line in lesson.splitlines(keepends=True) if line not in mine]
+    assert there.read_text("utf-8") == mine + "".join(new)
+    assert len(new) == 2
+
+
+def test_replies_of_ones_own_stay(tmp_path, monkeypatch, capsys):
+    """A student's recording of the same requests is not overruled; a line says how to get the lesson's."""
+    monkeypatch.chdir(tmp_path)
+    lesson = recorded(tmp_path).read_text("utf-8")
+    there = recorded(tmp_path, reply="Mine: 4.", anew=True)
+    mine = there.read_bytes()
+    unpack("recordings/mine.jsonl", lesson)
+
+    assert there.read_bytes() == mine
+    assert capsys.readouterr().out.startswith("recordings/mine.jsonl has other replies and stays as it is; for the")
+    there.rename(tmp_path / "own.jsonl")
+    unpack("recordings/mine.jsonl", lesson)
+    assert there.read_text("utf-8") == lesson
+
+
+def test_beside_its_original_nothing_is_added(tmp_path, monkeypatch, capsys):
+    """However the cell writes the same lines, and though a reply in the file took another's place."""
+    monkeypatch.chdir(tmp_path)
+    former = recorded(tmp_path, reply="not yet").read_text("utf-8")
+    there = recorded(tmp_path, reply="It's '''4'''.", anew=True)
+    there.write_text(former + there.read_text("utf-8"), "utf-8")
+    before = there.read_bytes()
+    for name, text in carried(make_lesson(notebook(tmp_path, OPEN)).text):
+        unpack(name, text)
+
+    assert there.read_bytes() == before
+    assert not capsys.readouterr().out
+
+
+def test_half_a_line_is_no_part_of_a_recording(tmp_path, monkeypatch):
+    """One that a crash left is not handed out, and makes room where a recording is unpacked."""
+    monkeypatch.chdir(tmp_path)
+    path, there = notebook(tmp_path, OPEN), recorded(tmp_path)
+    whole = there.read_text("utf-8")
+    there.write_text(whole + '{"half', "utf-8")
+    with pytest.warns(UserWarning, match="half written"):
+        [(name, text)] = carried(make_lesson(path).text)
+    there.write_text(whole.splitlines(keepends=True)[0] + '{"half', "utf-8")
+    with pytest.warns(UserWarning, match="half written"):
+        unpack(name, text)
+
+    assert text == "\n" + whole
+    assert there.read_text("utf-8") == whole
+
+
+def test_what_is_no_recording_is_left_alone(tmp_path, monkeypatch):
+    """Another file of this name gains no lines; a cell that was changed is told."""
+    monkeypatch.chdir(tmp_path)
+    Path("mine.jsonl").write_text('{"a": 1}\n')
+
+    with pytest.raises(RecordingError, match="it is not a recording"):
+        unpack("mine.jsonl", '{"b": 1}')
+    with pytest.raises(RecordingError, match="the cell has been changed"):
+        unpack("new.jsonl", "not JSON")
+    assert Path("mine.jsonl").read_text() == '{"a": 1}\n'
+
+
+@pytest.mark.parametrize("name", ["../up.jsonl", "a/../../up.jsonl", "/up.jsonl", "..\\up.jsonl", "C:up.jsonl"])
+def test_nothing_is_unpacked_outside_the_folder(name):
+    """Whoever made the lesson."""
+    with pytest.raises(UsageError, match="lies outside the notebook's folder"):
+        unpack(name, '{"a": 1}')
 
 
 def test_the_unpacked_recording_answers(tmp_path, monkeypatch):
@@ -146,12 +216,55 @@ def test_a_key_is_refused(tmp_path, monkeypatch):
         assert "abcdefgh" not in str(caught.value)
 
 
-def test_an_absolute_path_is_refused(tmp_path):
+PLACED = {
+    "below a line": f"key:\n{KEY}",
+    "after a tab": f"\t{KEY}",
+    "in colours": f"\x1b[31m{KEY}\x1b[0m",
+    "in JSON": json.dumps({"body": json.dumps({"content": f"key:\n{KEY}"})}),
+    "in a repr": repr(f"key:\n{KEY}"),
+    "another service's": KEY.replace("sk-proj-", "nvapi-"),
+}
+
+
+@pytest.mark.parametrize("text", PLACED.values(), ids=PLACED)
+def test_a_key_is_found_wherever_it_stands(tmp_path, text):
+    """In prose, code, an output, and a recording's reply, of which the error names file and line, not the key."""
+    recorded(tmp_path)
+    output = nbformat.v4.new_output("error", ename="E", evalue="", traceback=["a", text])
+    for cell in (
+        nbformat.v4.new_markdown_cell(text),
+        nbformat.v4.new_code_cell(f"x = '''{text}'''"),
+        nbformat.v4.new_code_cell("1", outputs=[output]),
+    ):
+        path = notebook(tmp_path, OPEN)
+        with_key = nbformat.read(path, as_version=4)
+        with_key.cells.append(cell)
+        nbformat.write(with_key, path)
+        with pytest.raises(UsageError, match="a key in cell 3"):
+            make_lesson(path)
+
+    recorded(tmp_path, reply=text, anew=True)
+    with pytest.raises(UsageError, match=r"a key in recordings/mine.jsonl, line \d\.") as caught:
+        make_lesson(notebook(tmp_path, OPEN))
+    assert KEY[8:] not in str(caught.value)
+
+
+def test_a_bearer_is_a_key(tmp_path, monkeypatch):
+    """A token that stands in the place of a key is known from the settings, too; also in the notebook's metadata."""
+    monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", "the-token-of-a-company")
+
+    with pytest.raises(UsageError, match="a key in the notebook's metadata"):
+        make_lesson(notebook(tmp_path, "1", note="the-token-of-a-company"))
+
+
+def test_a_path_out_of_the_folder_is_refused(tmp_path):
     """A recording that only this machine has by that name would not be found elsewhere."""
     kept = recorded(tmp_path)
+    (tmp_path / "sub").mkdir()
 
-    with pytest.raises(UsageError, match="which no other machine has"):
-        make_lesson(notebook(tmp_path, f"%agent recording {kept}"))
+    for name in (kept, "../recordings/mine.jsonl"):
+        with pytest.raises(UsageError, match="which no other machine has"):
+            make_lesson(notebook(tmp_path / "sub", f"%agent recording {name}"))
 
 
 def test_a_damaged_recording_is_refused(tmp_path):
@@ -204,6 +317,19 @@ def test_the_command(tmp_path, monkeypatch, capsys):
     assert main(["lesson", str(path), "-o", str(path)]) == 2
     assert "is there, and is no lesson" in capsys.readouterr().err
     assert Path("out", "mine.lesson.ipynb").read_text("utf-8") == make_lesson(path).text
+
+
+def test_what_only_says_lesson_is_not_overwritten(tmp_path, monkeypatch, capsys):
+    """What counts is a lesson's own mark; and what can't be read is told in our words."""
+    theirs = notebook(tmp_path, "2", other={"lesson": True}).rename(tmp_path / "theirs.ipynb")
+    path = notebook(tmp_path, "1 + 1")
+    monkeypatch.chdir(tmp_path)
+    Path("folder/mine.lesson.ipynb").mkdir(parents=True)
+
+    for out, said in (("theirs.ipynb", "is there, and is no lesson"), ("folder", "can't be written: Is a directory")):
+        assert main(["lesson", str(path), "-o", out]) == 2
+        assert said in capsys.readouterr().err
+    assert '"lesson": true' in theirs.read_text("utf-8")
 
 
 @pytest.mark.slow
