@@ -25,8 +25,8 @@ from agentnb import Agent, Limits, State, calls, threads, tool
 PACKAGE = str(Path(agentnb.__file__).parent)
 ENDLESS = Limits(steps=None)
 SHORT, MIDDLE, LONG = 100, 1600, 6400
-CHUNK = 3200
-"""Each length is measured over so many steps in all."""
+MEASURED = 25_600
+"""Steps of each length in all; at least four runs, of which the quickest counts."""
 
 
 @tool
@@ -74,17 +74,15 @@ def run_of(steps: int, which: Any = look) -> State:
     return run
 
 
-def ms_per_step(steps: int, which: Any = look, tries: int = 3) -> float:
-    """CPU milliseconds per step of runs of this length, the best of the tries."""
-    repeats = max(1, CHUNK // steps)
+def ms_per_step(steps: int, which: Any = look) -> float:
+    """CPU milliseconds per step of runs of this length, in the quickest run."""
     best = float("inf")
-    for _ in range(tries):
+    for _ in range(max(4, MEASURED // steps)):
         gc.collect()
         began = time.process_time()
-        for _ in range(repeats):
-            run_of(steps, which)
+        run_of(steps, which)
         best = min(best, time.process_time() - began)
-    return best / (repeats * steps) * 1000
+    return best / steps * 1000
 
 
 def bytes_per_step() -> float:
@@ -130,13 +128,22 @@ class Lines:
         threading.settrace(None)  # type: ignore[arg-type]  # None ends it, as documented
 
 
-def lines_per_round(which: Any) -> set[tuple[str, int]]:
+def awaited(model: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """The same model as an async function."""
+
+    async def asked(request: Any) -> Any:
+        return model(request)
+
+    return asked
+
+
+def lines_per_round(which: Any, kind: Callable[[Any], Any] = lambda model: model) -> set[tuple[str, int]]:
     """The lines of one round in the middle of a run: model call, tool, result."""
     threads._idle.clear()  # new worker threads, which the trace sees
     lines = Lines()
 
     async def play() -> None:
-        agent = Agent(model=scripted(6, which.spec.name), tools=[which], limits=ENDLESS)
+        agent = Agent(model=kind(scripted(6, which.spec.name)), tools=[which], limits=ENDLESS)
         answers = 0
         async for state in agent.states("Look around."):
             answers += state.kind == "act"
@@ -163,9 +170,9 @@ def main() -> int:
     in_thread = ms_per_step(MIDDLE, look_in_thread)
     print(f"{f'CPU per step, {MIDDLE:,} steps, tool in a thread':<58}{in_thread:>9.3f} ms")
     fine.append(report("memory kept per step beyond the text", bytes_per_step() / 1024, 3, "KB"))
-    for which in (look, look_in_thread):
-        seen = lines_per_round(which)
-        fine.append(report(f"agentnb lines in one round, {which.spec.name}", len(seen), 200, "lines"))
+    print(f"{'agentnb lines in one round, plain model, async tool':<58}{len(lines_per_round(look)):>9} lines")
+    for what, seen in (("plain functions", lines_per_round(look_in_thread)), ("async", lines_per_round(look, awaited))):
+        fine.append(report(f"agentnb lines in one round, {what}", len(seen), 200, "lines"))
         if "-v" in sys.argv:
             for name in sorted({name for name, _ in seen}):
                 print(f"    {name:<40}{sum(each == name for each, _ in seen):>5}")
