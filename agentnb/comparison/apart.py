@@ -1,6 +1,6 @@
 """Equal requests of different units never share a recorded reply: each unit asks under a name of its own.
 
-    "local · plain · 2"        the model, the variant, the repeat
+    "local · plain · t7 · 2"        the model, the variant, the task, the repeat
 
 A recording knows a request by its content, the model's name and how often it was asked. Repeats ask the same, in any
 order, and a later call of `compare` counts anew. So, while units run, a door before the recording tells it a name that
@@ -32,10 +32,10 @@ class _Asking:
 
 
 @contextmanager
-def asking_as(variant: str, repeat: int, attempt: int) -> Iterator[None]:
+def asking_as(variant: str, task: str, repeat: int, attempt: int) -> Iterator[None]:
     """What is asked in this block, is asked by this unit."""
     again = f" · attempt {attempt}" if attempt > 1 else ""
-    token = _unit.set(_Asking(f"{variant} · {repeat}{again}"))
+    token = _unit.set(_Asking(f"{variant} · {task} · {repeat}{again}"))
     try:
         yield
     finally:

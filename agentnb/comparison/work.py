@@ -56,7 +56,7 @@ async def run_unit(work: Work, transcript: Path, log: Path) -> Row:
     listener = RunLog(log, variant=work.variant, task=work.task.id, repeat=work.repeat)
     run, failure = State.start(prompt_of(work.task)), None
     try:
-        with asking_as(work.variant, work.repeat, work.attempt):
+        with asking_as(work.variant, work.task.id, work.repeat, work.attempt):
             async with aclosing(work.agent.states(run, listeners=[listener])) as made:
                 async for state in made:
                     run = state
@@ -77,7 +77,7 @@ def prompt_of(task: Task) -> str:
 
 async def score_unit(work: Work, run: State) -> Row:
     """The row of a run that is finished."""
-    with asking_as(work.variant, work.repeat, work.attempt):
+    with asking_as(work.variant, work.task.id, work.repeat, work.attempt):
         return _row(work, run, await score_run(work.task, run, work.scorer))
 
 

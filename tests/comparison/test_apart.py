@@ -9,6 +9,7 @@ import pytest
 
 from agentnb import Agent, batch, compare, recording
 from agentnb.comparison.judge import JudgeScorer
+from agentnb.core.planner import Decision
 from agentnb.records.recording import stop_recording, use_recording
 
 TASKS = [{"id": name, "goal": f"Say {name}."} for name in "ab"]
@@ -56,6 +57,31 @@ def test_a_replay_gives_each_unit_its_own_reply(tmp_path, concurrency):
 
     assert len(set(first.values())) == 12
     assert first == again
+
+
+def test_tasks_that_ask_the_same_have_their_own_replies(tmp_path):
+    """Two tasks of one goal, also when both run at once and each asks the same thing twice."""
+
+    class Twice:
+        """A planner that asks one question two times, with a pause as long as the task says."""
+
+        async def plan(self, state, tools, ask):
+            """The two replies."""
+            first = await ask(state.request())
+            await asyncio.sleep(0.02)
+            second = await ask(state.request())
+            return Decision(second, answer=f"{first.text} {second.text}")
+
+    tasks = [{"id": name, "goal": "The same."} for name in ("a", "b", "late")]
+
+    def asked(model, mode, concurrency):
+        with recording(tmp_path / "r.jsonl", mode):
+            return answers(batch(Agent(model, planner=Twice()), tasks, concurrency=concurrency, first=None))
+
+    first = asked(counting(), "auto", 2)
+
+    assert len({number for told in first.values() for number in told.split()}) == 6
+    assert asked(silent(), "replay", 3) == asked(silent(), "replay", 1) == first
 
 
 def test_more_repeats_are_asked_and_no_others(tmp_path):
@@ -146,4 +172,4 @@ def test_what_runs_beside_a_comparison_keeps_its_name(tmp_path):
 
     text = (tmp_path / "r.jsonl").read_text()
     assert '"model": "plain"' in text
-    assert '"model": "counting · one · 1"' in text
+    assert '"model": "counting · one · a · 1"' in text
