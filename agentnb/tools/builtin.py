@@ -7,6 +7,7 @@ import math
 import operator
 import unicodedata
 from collections.abc import Callable
+from threading import Lock
 from typing import Any
 
 from agentnb.errors import ToolError
@@ -17,6 +18,8 @@ _MOST_CHARACTERS = 500
 _MOST_BITS = 10_000
 _MOST_FACTORIAL = 1_000
 _EXPECTED = (ArithmeticError, SyntaxError, ValueError, TypeError, RecursionError, MemoryError)
+_one_at_a_time = Lock()
+"""CPython 3.11 fails at random, with a SystemError, where several threads parse at once."""
 _SIGNS = str.maketrans({"×": "*", "·": "*", "÷": "/", "−": "-", "–": "-", "^": "**", "²": "**2", "³": "**3", "\n": " "})
 
 
@@ -33,14 +36,13 @@ def calculator(expression: str) -> int | float:
     Returns:
         The number, to 15 significant digits.
     """
-    from simpleeval import InvalidExpression, simple_eval
+    from simpleeval import InvalidExpression
 
     if len(expression) > _MOST_CHARACTERS:
         raise ToolError(f"the expression has {len(expression):,} characters, at most {_MOST_CHARACTERS} are allowed")
     text = unicodedata.normalize("NFKC", expression.translate(_SIGNS)).strip().rstrip("=").strip()
     try:
-        _refuse_other_than_numbers(ast.parse(text, mode="eval"))
-        return _tidy(simple_eval(text, operators=_OPERATORS, functions=_FUNCTIONS, names=_NAMES))
+        return _tidy(_value(text))
     except ZeroDivisionError:
         raise ToolError(f"division by zero in {shorten(text)!r}") from None
     except (
@@ -53,6 +55,14 @@ def calculator(expression: str) -> int | float:
         MemoryError,
     ) as error:
         raise ToolError(f"can't calculate {shorten(text)!r}: {_reason(error)}") from error
+
+
+def _value(text: str) -> Any:
+    from simpleeval import simple_eval
+
+    with _one_at_a_time:
+        _refuse_other_than_numbers(ast.parse(text, mode="eval"))
+        return simple_eval(text, operators=_OPERATORS, functions=_FUNCTIONS, names=_NAMES)
 
 
 def _reason(error: BaseException) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -105,3 +106,13 @@ def test_as_a_tool():
     assert lint(calculator) == ()
     failed = asyncio.run(calculator.answer(ToolCall("c1", "calculator", '{"expression": "1/0"}')))
     assert failed.content == "division by zero in '1/0'"
+
+
+@pytest.mark.slow
+def test_many_threads_calculate_at_once():
+    """Comparisons run several agents side by side; each sum comes out right."""
+    expression = "+".join(["(1+2*3)"] * 40)
+    with ThreadPoolExecutor(8) as threads:
+        answers = [*threads.map(lambda _: calculator(expression), range(4_000))]
+
+    assert set(answers) == {280}
