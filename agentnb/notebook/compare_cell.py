@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import html
 from collections.abc import Callable, Mapping
-from threading import Event
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.magic_arguments import argument, magic_arguments
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 _END_SECONDS = 1.0
 """So long an interrupted cell waits for its finished runs to be told."""
+_AGAIN_SECONDS = 0.05
+"""What is begun after a stop is cancelled so soon."""
 _OPTIONS: tuple[tuple[tuple[str, ...], str], ...] = (
     (("-m", "--models"), "names with commas between, or variables that hold models"),
     (("-r", "--repeats"), "how often each does each task; once when not given"),
@@ -95,9 +97,10 @@ class CellComparison(CellWork):
         super().__init__(magics)
         self.given, self.out = given, out
         self.result: Any = None
-        self._told = "interrupted"
+        self._told = ""
+        """What was told of the interrupt; "" when it came too late, or before anything began."""
         self._now = Progress(0)
-        self._over = Event()
+        self._given_up, self._over = Event(), Event()
         self._scope = within()
 
     async def work(self, live: bool) -> None:
@@ -108,6 +111,7 @@ class CellComparison(CellWork):
             try:
                 await run_in_thread(self._compare)
             except asyncio.CancelledError:
+                self._give_up()
                 await asyncio.to_thread(self._over.wait, _END_SECONDS)
                 raise
 
@@ -115,7 +119,8 @@ class CellComparison(CellWork):
         from agentnb.comparison.compare import compare
 
         try:
-            self.result = compare(**self.given)
+            if not self._given_up.is_set():
+                self.result = compare(**self.given)
         except AgentInterrupted as error:
             self.result, self._told = error.state, str(error)
         finally:
@@ -127,7 +132,17 @@ class CellComparison(CellWork):
     def stop(self) -> None:
         """End it from a button: what is finished is kept, the cell ends normally. May be called in any thread."""
         self.stopped = True
+        self._give_up()
+
+    def _give_up(self) -> None:
+        """Cancel what runs, and again what begins later: the tasks may only now be read."""
+        self._given_up.set()
         self._scope.give_up()
+        Thread(target=self._go_on_giving_up, daemon=True).start()
+
+    def _go_on_giving_up(self) -> None:
+        while not self._over.wait(_AGAIN_SECONDS):
+            self._scope.give_up()
 
     def status(self) -> str:
         """How far it has come."""
@@ -138,8 +153,10 @@ class CellComparison(CellWork):
         from IPython.display import display
 
         if self.result is None:
+            if self.stopped:
+                print("Stopped before the first run; the same cell begins it.")
             return
-        if self.stopped:
+        if self.stopped and self._told:
             self.result.notes += (f"Stopped; {self._told}.",)
         if self.out:
             self.magics.shell.user_ns[self.out] = self.result
@@ -147,7 +164,7 @@ class CellComparison(CellWork):
 
     def interrupted(self) -> AgentInterrupted:
         """What is kept, and how to go on."""
-        return AgentInterrupted(self._told, self.result)
+        return AgentInterrupted(self._told or "interrupted before the first run; nothing was asked", self.result)
 
 
 def _arguments(options: Any, model: Any, space: Mapping[str, Any]) -> dict[str, Any]:

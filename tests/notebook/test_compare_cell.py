@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
+from threading import Event
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from kernel import Kernel
 
 from agentnb.comparison.progress import Progress
-from agentnb.notebook.compare_cell import bar_html
+from agentnb.notebook.compare_cell import CellComparison, bar_html
 
 TASKS = "id,goal,expected\nx,What is 2 + 2?,4\ny,What is 3 + 1?,4\nz,What is 1 + 3?,4\n"
 SET_UP = """
@@ -131,3 +135,35 @@ def test_the_stop_button_keeps_what_is_finished(kernel: Kernel, tmp_path) -> Non
     assert float(cells[1].text) < 1.0
     assert "Stopped; interrupted: 1 of 3 runs are kept; the same call goes on." in cells[0].displays[-1]["text/plain"]
     assert kernel.value("[row['outcome'] for row in partial.rows]") == "['right', 'cancelled', 'cancelled']"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["stop", "cancel"])
+@pytest.mark.parametrize("begun", [False, True], ids=["at once", "while the tasks are read"])
+def test_a_stop_before_the_first_run_is_kept_in_mind(how: str, begun: bool) -> None:
+    """Whatever the comparison was doing when it was stopped, it does not go on unseen and pay for runs."""
+    reading, go_on, asked = Event(), Event(), []
+
+    def tasks() -> Iterator[str]:
+        reading.set()
+        go_on.wait(10)
+        yield from ["one", "two", "three", "four"]
+
+    async def model(request: Any) -> str:
+        asked.append(request)
+        await asyncio.sleep(0.1)
+        return "x"
+
+    async def play() -> None:
+        magics: Any = SimpleNamespace(shell=SimpleNamespace(user_ns={}))
+        cell = CellComparison(magics, {"models": [model], "tasks": tasks(), "concurrency": 1}, None)
+        work = asyncio.ensure_future(cell.work(True))
+        await asyncio.to_thread(reading.wait, 10) if begun else await asyncio.sleep(0)
+        cell.stop() if how == "stop" else work.cancel()
+        go_on.set()
+        await asyncio.wait({work}, timeout=10)
+        await asyncio.sleep(0.5)
+        assert len(asked) <= 1
+        assert cell.result is None or all(row["outcome"] in ("not run", "cancelled") for row in cell.result.rows)
+
+    asyncio.run(play())
