@@ -28,7 +28,7 @@ _OF_A_SERVICE = (
 """The key of a well-known service, by its beginning; small letters alone are names, such as classes of HTML."""
 _KEY = re.compile(rf"{_OF_A_SERVICE}|(?=\D*\d)(?=\d*\D)[A-Za-z0-9]{{32,}}", re.ASCII)
 _KEY_INSIDE = re.compile(rf"(?<![\w-]){_OF_A_SERVICE}", re.ASCII)
-_WRITTEN = re.compile(r"\\+(?:[abfnrtv]|u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|0?33)(?:\[[\d;]*m)?|%[0-9A-Fa-f]{2}")
+_WRITTEN = re.compile(r"(?<!\\)\\+(?:[abfnrtv]|u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|0?33)(?:\[[\d;]*m)?|%[0-9A-Fa-f]{2}")
 """A sign as JSON, a repr or an address writes it, with the rest of a colour code: its last letter begins no word."""
 _secrets: dict[str, re.Pattern[str]] = {}
 _grams: set[str] = set()

@@ -135,3 +135,10 @@ def test_a_key_is_known_by_its_looks(key):
 def test_what_only_begins_like_a_key_is_none(text):
     """Words of prose, of pages and of programs, and sums over files."""
     assert not holds_key(text)
+
+
+@pytest.mark.parametrize("piece", ["\\", "sk-", "hf_", "\\x1b[1;", "%41"])
+@pytest.mark.timeout(20)
+def test_a_long_text_is_searched_in_one_go(piece):
+    """Thirty times as long takes no minutes."""
+    assert not holds_key(piece * 30_000)
