@@ -102,7 +102,7 @@ def test_run_step_and_resume(panel, artifacts):
     panel.see("run · answered · 2 new steps")
     panel.notebook.lab.picture(artifacts / "panel-run.png")
     panel.press("Step")
-    panel.see("run_2 · stopped at the limit of 1 steps · 1 new step")
+    panel.see("run_2 · stopped at the limit of 1 step · 1 new step")
     panel.press("Resume")
     panel.see("run_2 · answered · 1 new step")
     panel.notebook.lab.use_theme("JupyterLab Dark")

@@ -17,7 +17,7 @@ from agentnb.__main__ import main
 from agentnb.errors import RecordingError, UsageError
 from agentnb.records.lesson import TAG, make_lesson, unpack
 
-KEY = "sk-proj-abcdefghijklmnop0123"
+KEY = "sk-proj-Zk4Qw8Er7Vy6Uj5Ob3Lm"
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 OPEN = "%load_ext agentnb\n%agent recording recordings/mine.jsonl"
 OFFLINE = """import sys

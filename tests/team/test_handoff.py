@@ -86,7 +86,7 @@ def test_limits_bound_all_turns_together():
 
     one = handoff(agent("triage", to("billing")), agent("billing"))
     run = one.run("What do I owe?", limits=Limits(steps=1))
-    assert (run.stop, run.detail) == (StopReason.MAX_STEPS, "stopped at the limit of 1 steps")
+    assert (run.stop, run.detail) == (StopReason.MAX_STEPS, "stopped at the limit of 1 step")
 
 
 def test_agents_that_only_hand_over_are_stopped():

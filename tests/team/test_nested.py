@@ -106,7 +106,7 @@ def test_no_answer_is_an_error_that_keeps_the_state():
     (result,) = run.tool_results
     assert result.status == "error"
     assert result.content == (
-        "worker ended without an answer: stopped at the limit of 1 steps (max_steps). It had said: let me look"
+        "worker ended without an answer: stopped at the limit of 1 step (max_steps). It had said: let me look"
     )
     assert result.value.stop is StopReason.MAX_STEPS
     assert result.used is not None
