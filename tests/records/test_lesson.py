@@ -17,7 +17,7 @@ from agentnb.__main__ import main
 from agentnb.errors import RecordingError, UsageError
 from agentnb.records.lesson import TAG, make_lesson, unpack
 
-KEY = "sk-proj-Zk4Qw8Er7Vy6Uj5Ob3Lm"
+KEY = "sk-Zk4Qw8Er7Vy6Uj5Ob3LmNn"
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 OPEN = "%load_ext agentnb\n%agent recording recordings/mine.jsonl"
 OFFLINE = """import sys
@@ -222,7 +222,7 @@ PLACED = {
     "in colours": f"\x1b[31m{KEY}\x1b[0m",
     "in JSON": json.dumps({"body": json.dumps({"content": f"key:\n{KEY}"})}),
     "in a repr": repr(f"key:\n{KEY}"),
-    "another service's": KEY.replace("sk-proj-", "nvapi-"),
+    "another service's": KEY.replace("sk-", "nvapi-"),
 }
 
 
