@@ -95,6 +95,7 @@ def test_the_same_call_pays_for_nothing_twice(tmp_path):
     assert str(first) == str(second)
 
 
+@pytest.mark.slow
 def test_failed_ones_are_run_again_alone(tmp_path):
     """`retry="failed"` asks for those without an answer, and counts the attempt."""
     goal = TASKS[1]["goal"]

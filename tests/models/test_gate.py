@@ -242,6 +242,7 @@ class NoReader:
     partial = ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["sliding", "fixed", "bucket"])
 @pytest.mark.parametrize("latency", [0.0, 0.3])
 @pytest.mark.parametrize("workers", [3, 20])

@@ -170,6 +170,7 @@ def test_what_can_be_shown():
     assert shown("half \ud83d emoji") == "half \ufffd emoji"
 
 
+@pytest.mark.slow
 def test_secrets_are_not_shown():
     """A known key is masked wherever it turns up, also when it is cut."""
     hide("sk-render-0123456789abcdef")

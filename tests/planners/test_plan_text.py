@@ -306,6 +306,7 @@ def test_any_python_dict_is_found_unchanged(arguments):
     assert found(text).problem or plan is not None
 
 
+@pytest.mark.slow
 @given(st.text(st.sampled_from("{}[]:,\"'\\/*#`<think>tool args answer add1.-NaN\n\ud83d")), st.text())
 def test_reading_never_raises(marks, text):
     """Whatever a model writes, there is a plan or a problem in words."""

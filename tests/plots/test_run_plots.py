@@ -179,6 +179,7 @@ def test_runs_beside_each_other(number):
     assert len(figure.axes) == (number if number <= 4 else 1) + 2
 
 
+@pytest.mark.slow
 def test_gaps_are_hatched():
     """A step whose tokens are unknown is a hatched space with the words n/a, not a missing bar."""
     axes = plot(GAPPY, kind="tokens").figure.axes[0]

@@ -298,6 +298,7 @@ def test_what_can_not_be_compared_is_named(run, arguments, options, words):
         diff(run, *(arguments or (run,)), **options)
 
 
+@pytest.mark.slow
 def test_a_long_run_is_cut_and_says_so():
     """However much differs, the three forms together stay small, and the rest is in .rows."""
     wide = "&" * 1_000

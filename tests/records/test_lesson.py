@@ -226,6 +226,7 @@ PLACED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", PLACED.values(), ids=PLACED)
 def test_a_key_is_found_wherever_it_stands(tmp_path, text):
     """In prose, code, an output, and a recording's reply, of which the error names file and line, not the key."""

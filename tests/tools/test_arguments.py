@@ -452,6 +452,7 @@ def take_any(value: Any) -> Any:
     return value
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.sampled_from(["a", "b"]), st.integers(0, 9)), max_size=4))
 @settings(max_examples=40, deadline=None)
 def test_no_value_is_lost(pairs):

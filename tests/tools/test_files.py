@@ -148,6 +148,7 @@ def test_links_are_listed_as_such_and_not_entered(trapped):
     assert "secret.txt" not in content
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(
     st.lists(

@@ -176,6 +176,7 @@ def test_very_deep_data_is_cut():
     assert "…" in text_of(deep)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "value",
     [
@@ -205,6 +206,7 @@ def test_huge_values_are_bounded_in_size_and_time(value):
     assert SHORTENED in notes or "digits" in text
 
 
+@pytest.mark.slow
 def test_previews_say_what_they_show():
     """Type, size and how much is shown stand in the text."""
     assert text_of(list(range(1_000_000))).startswith("list of 1,000,000 items, showing ")
