@@ -123,6 +123,17 @@ NOTICED = {
         ),
         ('else "A parcel takes three', 'else "A parcel takes two', 'assert free.answer == "A parcel takes three'),
     ],
+    "17_tools_from_elsewhere: tools": [
+        ('("chair", 2)', '("chair", 4)', 'assert results[0].value["rows"] == [[5]]'),
+        ('write_text("Nobody may', 'write_text("All may', 'assert spied.answer == "> Nobody may read'),
+        ('} of {title}"', '} times {title}"', 'assert run.answer == "> 2 of Dune"'),
+    ],
+    "17_tools_from_elsewhere: a hint": [
+        ("@server.tool()", "@server.tool(annotations=harmless)", 'assert librarian.run("shelf__count: Emma")'),
+    ],
+    "17_tools_from_elsewhere: an answer": [
+        (".splitlines()[-1]", ".splitlines()[0]", 'assert reader.run("read_text: list.txt").answer'),
+    ],
 }
 """A notebook, and for it: a piece of a tool or of what a model says (in a cell or in the recording), another piece
 instead, and the line that notices. The changes of one entry do not touch each other's lines."""
