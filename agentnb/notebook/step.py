@@ -61,8 +61,11 @@ def _deep(
 ) -> str:
     nested, request = fixed
     left = room - cost(request) - (cost(nested) if nested else 0)
+    if left <= 0 and room:
+        return ""
     if left <= 0:
-        return "" if room else within(limit, partial(_shallow, line, shallow))
+        alone = partial(_deep, line, shallow, added, (nested, ""), limit) if nested and request else None
+        return within(limit, alone or partial(_shallow, line, shallow))
     messages = render_html.draw_sections([added], left // 4)
     first = render_html.draw_sections(shallow, left - min(left // 4, cost(messages)))
     return render_html.details(render_html.lead(line), first + nested + messages + request)

@@ -240,8 +240,8 @@ def test_a_traceback_points_at_the_line_of_the_cell(kernel):
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("%agent try", "%agent try needs one of"),
-        ("%agent try nothing", "%agent try needs one of price"),
+        ("%agent try", "%agent try takes a tool's name"),
+        ("%agent try nothing", "no tool is named 'nothing'. The tools of this notebook: price"),
         ("%agent try price tea", "'tea' is no argument"),
         ("%agent rerun nothing", "'nothing'"),
         ("%%agent -m asks --old-tools\nhello", "--old-tools needs a run"),
