@@ -7,25 +7,20 @@ import subprocess
 
 import pytest
 from axe import fetch_axe, serious
+from cell_sources import GET_WEATHER, SEND
 from conftest import opener
 from lab_server import OpenNotebook
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(180)]
 
-SET_UP = """
+SET_UP = (
+    """
 %load_ext agentnb
 from agentnb import Agent, calls, diff, loop_view, plot, tool
-
-@tool
-def get_weather(city: str) -> float:
-    "Current temperature of a city, in degrees Celsius."
-    return {"Beijing": 31.0, "Oslo": 4.0}[city]
-
-@tool(approve=True)
-def send(to: str, text: str) -> str:
-    "Send a message."
-    return f"sent to {to}: {text}"
-
+"""
+    + GET_WEATHER
+    + SEND
+    + """
 def says(request):
     last = request.messages[-1]
     if last["role"] == "tool":
@@ -37,7 +32,8 @@ def says(request):
 
 other = says
 agent = Agent(says, [get_weather, send])
-""".strip()
+"""
+).strip()
 CELLS = [
     SET_UP,
     "%%agent --agent agent -o run\nHow warm is Beijing?",

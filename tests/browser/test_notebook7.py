@@ -5,27 +5,21 @@ from __future__ import annotations
 import time
 
 import pytest
+from cell_sources import GET_WEATHER, WAIT
 from conftest import opener
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(180)]
 
-SET_UP = """
+SET_UP = (
+    """
 %load_ext agentnb
 import time
 from pathlib import Path
 from agentnb import calls, tool
-
-@tool
-def get_weather(city: str) -> float:
-    "Current temperature of a city, in degrees Celsius."
-    return {"Beijing": 31.0, "Shanghai": 27.5}[city]
-
-@tool(timeout=60)
-def wait(seconds: float) -> str:
-    "Wait."
-    time.sleep(seconds)
-    return "waited"
-
+"""
+    + GET_WEATHER
+    + WAIT
+    + """
 def model(request):
     "One look-up, then words that come one by one, the last of them when the reader says so."
     last = request.messages[-1]
@@ -44,7 +38,8 @@ def words():
     while not Path("go-on").exists():
         time.sleep(0.02)
     yield "degrees."
-""".strip()
+"""
+).strip()
 ASK = "%%agent -m model -o run\nHow warm is Beijing?"
 ITS_OWN = ("'schema'", "/static/notebook/")
 """What Notebook 7 itself logs: an error of its settings, a font that it may not load."""
@@ -59,14 +54,16 @@ def price(item: str) -> float:
     return 1.0
 '''
 SALE = "%%agent -m shop -t price -o sale\nWhat does tea cost?"
-WAIT = "%%agent -m model -t wait -o other\nNow wait long."
+LONG_WAIT = "%%agent -m model -t wait -o other\nNow wait long."
 
 
 @pytest.fixture(scope="module")
 def notebook(notebook7):
     """One notebook for this module, open, its tools and model defined."""
     for open_notebook in opener(notebook7):
-        made = open_notebook("seven.ipynb", [SET_UP, ASK, "run.answer", WAIT, "other.stop.value", TOOL, SALE, AGAIN])
+        made = open_notebook(
+            "seven.ipynb", [SET_UP, ASK, "run.answer", LONG_WAIT, "other.stop.value", TOOL, SALE, AGAIN]
+        )
         made.run_cell(0)
         yield made
 

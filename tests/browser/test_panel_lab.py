@@ -7,30 +7,20 @@ import re
 import time
 
 import pytest
+from cell_sources import GET_WEATHER, SEND, WAIT
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(180)]
 
-SET_UP = """
+SET_UP = (
+    """
 %load_ext agentnb
 import time
 from agentnb import Agent, ScriptedModel, calls, tool
-
-@tool
-def get_weather(city: str) -> float:
-    "Current temperature of a city, in degrees Celsius."
-    return {"Beijing": 31.0, "Shanghai": 27.5, "Oslo": 4.0}[city]
-
-@tool(approve=True)
-def send(to: str, text: str) -> str:
-    "Send a message."
-    return f"sent to {to}: {text}"
-
-@tool(timeout=None)
-def wait(seconds: float) -> str:
-    "Wait so many seconds."
-    time.sleep(seconds)
-    return "waited"
-
+"""
+    + GET_WEATHER
+    + SEND
+    + WAIT
+    + """
 def says(request):
     "Answers by what it is asked, so that every fork finds its reply."
     last = request.messages[-1]
@@ -44,7 +34,8 @@ def says(request):
     return calls("get_weather", city="Beijing")
 
 agent = Agent(model=says, tools=[get_weather, send, wait])
-""".strip()
+"""
+).strip()
 PANEL = "%agent panel agent"
 
 

@@ -6,21 +6,20 @@ import ast
 from collections.abc import Iterator
 
 import pytest
+from cell_sources import GET_WEATHER
 from kernel import VIEW, Kernel, started
 
 pytestmark = pytest.mark.slow
 
-SET_UP = """
+SET_UP = (
+    """
 %load_ext agentnb
 import asyncio, time
 from agentnb import Agent, Panel, ScriptedModel, calls, tool
 from agentnb.notebook.panel_actions import action
-
-@tool
-def get_weather(city: str) -> float:
-    "Current temperature of a city."
-    return {"Beijing": 31.0, "Oslo": 4.0}[city]
-
+"""
+    + GET_WEATHER
+    + """
 @tool(approve=True)
 def send(to: str) -> str:
     "Send a message."
@@ -57,6 +56,7 @@ async def press(button):
         await asyncio.sleep(0.01)
     return panel.bench.state
 """
+)
 
 
 @pytest.fixture(scope="module")
