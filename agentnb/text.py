@@ -14,7 +14,7 @@ _ANSI = re.compile(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|\x1b(?:\][^\x07\x1b]*(?:\x
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _ZERO_WIDTH = (
     r"\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f"
-    r"\ufe00-\ufe0f\ufeff\U000e0000-\U000e0fff"
+    r"\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U000e0000-\U000e0fff"
 )
 _SIGN = re.compile(f"[{_CONTROL.pattern[1:-1]}{_ZERO_WIDTH}]")
 _UNSEEN = re.compile(f"{_ANSI.pattern}|{_SIGN.pattern}")

@@ -25,6 +25,9 @@ UNSEEN = (
     "\ufeff",
     "\xad",
     "\ufe0f",
+    "\u3164",
+    "\uffa0",
+    "\ufffa",
     "\U000e0041",
 )
 hide(KEY)

@@ -77,7 +77,7 @@ def _body(result: Comparison, line: Line, room: int) -> tuple[str, int]:
     found = _side_by_side(result, line["task"], two) if line["apart"] and room else ""
     if len(found) > room:
         found, room = "", 0
-    return f"{asked}</p><p><code>{escape(code)}</code></p>{found}", room - len(found)
+    return f"{asked}</p><p><code>{escape(mask(code))}</code></p>{found}", room - len(found)
 
 
 def furthest_apart(line: Line, names: Sequence[str]) -> Two:

@@ -68,7 +68,7 @@ class ToolOptions:
     extra: str = "refuse"
     """Unknown arguments: "refuse" the call, or "ignore" them with a note."""
     quoted: bool = False
-    """What it returns are words of others (pages, files, mail): the model reads each line marked as data."""
+    """What it returns, though not what it raises, are words of others (a page): each line reaches the model as data."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "examples", tuple(self.examples))
