@@ -156,7 +156,8 @@ def set_recording(magics: AgentMagics, words: list[str]) -> None:
     if words == ["off"]:
         stop_recording()
     elif words:
-        mode = use_recording(words[0], words[1] if len(words) > 1 else "auto").mode
+        opened = use_recording(words[0], words[1] if len(words) > 1 else "auto")
+        mode, opened.on_new = opened.mode, print
         print(RECORDING_MODES[mode].replace("FILE", words[0]))
         if mode == "auto" and not Path(words[0]).exists():
             print(f"{words[0]} is not there yet: the model answers, and its replies are kept there")

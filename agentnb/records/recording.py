@@ -19,6 +19,7 @@ block of its own is answered there; a thread that has none is answered by whatev
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
@@ -60,6 +61,8 @@ class Recording:
         self.replayed = 0
         self.recorded = 0
         self.asked = 0
+        self.on_new: Callable[[str], object] | None = None
+        """Told once, in words, when the model answers what a file that holds something lacks (mode auto)."""
         self._failed = False
         self._is_block = False
         self._file: RecordingFile | None = None
@@ -150,6 +153,7 @@ class Recording:
             reply, stream = await self._onward(model, request, on_delta, onward)
             with self._lock:
                 self.asked += 1
+                self._tell_new()
                 self._keep(Entry(asked, name or tidy(reply.model), number, reply_to_json(reply), stream, versions))
         except BaseException as error:
             self._failed = True
@@ -161,6 +165,12 @@ class Recording:
             reply = self._replay(earlier, model, request, on_delta)
             return replace(reply, notes=(*reply.notes, AGAIN))
         return reply
+
+    def _tell_new(self) -> None:
+        """A reader must know that not all of what is shown was recorded."""
+        tell, self.on_new = self.on_new, None
+        if tell is not None and self.mode == "auto" and self._file is not None and self._file.entries:
+            tell(f"not in {self.path}: the model answered, and its reply was added there")
 
     def _is_of_others(self) -> bool:
         """Whether this is another thread's or task's block, while the call stands in one of its own."""

@@ -105,6 +105,18 @@ def test_auto_replays_and_records_what_is_new(tmp_path):
         assert asked(NoModel(), asking("b"), asking("a")) == ["two", "one"]
 
 
+def test_what_is_new_is_told_once(tmp_path):
+    """A reader learns that the model answered something that the file lacked; of a first recording nothing is said."""
+    told: list[str] = []
+    for goals in (("one",), ("one", "two", "three")):
+        with recording(tmp_path / "r.jsonl") as opened:
+            opened.on_new = told.append
+            for goal in goals:
+                ran(ScriptedModel(["an answer"]), goal)
+
+    assert told == [f"not in {tmp_path / 'r.jsonl'}: the model answered, and its reply was added there"]
+
+
 def test_the_same_request_is_kept_apart_by_how_often_it_was_asked(tmp_path):
     """The n-th equal request gets the n-th reply; one more than recorded is a miss that says so."""
     path = tmp_path / "r.jsonl"
