@@ -164,6 +164,8 @@ def cell_text(cell: Line) -> str:
         return f"{cell['value']:.2f}" if word == "partial" else word
     right = outcomes.get("right", 0)
     others = ", ".join(f"{count} {name}" for name, count in sorted(outcomes.items()) if name != "right")
+    if cell["value"] is None:
+        return others
     return f"{right} of {cell['total']} right{f' ({others})' if others else ''}"
 
 

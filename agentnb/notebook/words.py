@@ -200,7 +200,8 @@ def remedy(state: State, name: str) -> str:
 def totals_words(state: State) -> str:
     """What the run has used since its start: steps, tool calls, tokens by kind, cost."""
     used = state.counters
-    price = UNKNOWN if used.cost is None else f"${used.cost:.4f}"
+    unknown = used.cost is None or (used.steps > 0 and used.usage.total is None and not used.cost)
+    price = UNKNOWN if unknown else f"${used.cost:.4f}"
     tokens, kinds = total_words(used.usage), usage_words(used.usage)
     told = tokens if kinds == UNKNOWN else f"{tokens}: {kinds}"
     return " · ".join([counted(used.steps, "step"), counted(used.tool_calls, "tool call"), told, f"cost {price}"])

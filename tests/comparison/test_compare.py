@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agentnb import Agent, Limits, compare, tool
-from agentnb.comparison.report_text import matrix_table
+from agentnb.comparison.report_text import cell_text, matrix_table
 from agentnb.errors import UsageError
 from agentnb.models.catalog import resolve
 from agentnb.models.scripted import CallableModel
@@ -235,3 +235,10 @@ def test_keys_reach_no_file(tmp_path, monkeypatch):
 
     assert b"http://127.0.0.1:9/v1" in written
     assert not any(key[place : place + 8].encode() in written for place in range(len(key) - 7))
+
+
+def test_nothing_is_called_wrong_that_nobody_scored():
+    """Tasks without an expected answer: the grid says how many answered, and nothing of right or not."""
+    result = compare([lambda request: "x", lambda request: "y"], ["a"], repeats=3, first=None)
+
+    assert {cell_text(cell) for cell in result.grid[0]["cells"].values()} == {"3 answered"}

@@ -184,6 +184,8 @@ def test_totals_of_a_run():
         "3 steps · 2 tool calls · 636 tokens: input 600 (cached 450), output 36 (reasoning 12) · cost n/a"
     )
     assert totals_words(State.start("goal")).startswith("0 steps · 0 tool calls · tokens n/a · ")
+    failed = State.start("goal").planned(Decision(stop=StopReason.ERROR))
+    assert totals_words(failed) == "1 step · 0 tool calls · tokens n/a · cost n/a"
 
 
 @pytest.mark.parametrize("reason", StopReason)
