@@ -55,7 +55,8 @@ _HOME = {
     "tool": "agentnb.tools.tool",
 }
 
-__all__ = sorted(_HOME)
+_TOOLS = ("calculator", "fetch_page", "python")
+__all__ = sorted(_HOME.keys() - _TOOLS)  # `import *` offers no tool to a notebook's agents
 __version__ = "0.1.0"
 
 
@@ -68,7 +69,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return [*__all__, "__version__"]
+    return [*_HOME, "__version__"]
 
 
 def load_ipython_extension(shell: Any) -> None:

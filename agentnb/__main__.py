@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentnb import __version__, settings
 from agentnb.errors import AgentnbError, UsageError
+from agentnb.text import did_you_mean
 
 if TYPE_CHECKING:
     from agentnb.agent import Agent
@@ -56,7 +57,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _command(name: str) -> Callable[[Sequence[str]], int]:
     name = {"-h": "help", "--help": "help", "-V": "--version"}.get(name, name)
     if name not in COMMANDS:
-        raise UsageError(f"there is no command {name!r}", layer="agentnb", remedy=f"Use one of {', '.join(COMMANDS)}.")
+        remedy = f"Use one of {', '.join(COMMANDS)}.{did_you_mean(name, COMMANDS)}"
+        raise UsageError(f"there is no command {name!r}", layer="agentnb", remedy=remedy)
     return COMMANDS[name]
 
 

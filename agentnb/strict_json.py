@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from agentnb.errors import UsageError
 from agentnb.text import clean
 
 _sorted = json.JSONEncoder(sort_keys=True).encode
@@ -29,6 +30,24 @@ def is_json(text: str) -> bool:
     except (ValueError, RecursionError):
         return False
     return True
+
+
+def given_object(value: Any) -> str:
+    """What a person gives as the arguments of a call, as JSON text.
+
+    Raises:
+        UsageError: It is no object, or holds what JSON can't.
+    """
+    try:
+        return clean(json.dumps(dict(value), ensure_ascii=False))
+    except (TypeError, ValueError, RecursionError) as error:
+        what = f"arguments are an object that JSON can hold: {error}"
+        raise UsageError(what, layer="state", remedy='Give a dict such as {"city": "Oslo"}.') from None
+
+
+def given_value(value: Any) -> str:
+    """What a person gives as a result: text as it is, else as JSON text; what JSON can't hold becomes text."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
 class RepeatedName(ValueError):

@@ -11,6 +11,7 @@ from agentnb.core.limits import StopReason
 from agentnb.core.middleware import Middleware
 from agentnb.errors import SettingsError, UsageError
 from agentnb.middleware.approval import Approval
+from agentnb.notebook.names import tools_of
 
 
 @tool
@@ -108,3 +109,12 @@ def test_a_listener_is_not_awaited():
 
     with pytest.raises(SettingsError, match="never awaited"):
         Agent(ScriptedModel([]), middleware=[listener])
+
+
+def test_a_star_import_offers_no_tool():
+    """`from agentnb import *` in a notebook brings names, and nothing that a model could call without being given it."""
+    space: dict[str, object] = {}
+    exec("from agentnb import *", space)
+
+    assert "Agent" in space
+    assert tools_of(space) == ()

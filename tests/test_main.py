@@ -63,6 +63,12 @@ def test_an_error_of_ours_is_one_line(capsys):
     )
 
 
+def test_a_mistyped_command_is_recognised(capsys):
+    """As everywhere else."""
+    assert main(["lessn"]) == 2
+    assert "Did you mean 'lesson'?" in capsys.readouterr().err
+
+
 def test_debug_brings_the_traceback(monkeypatch):
     """With AGENT_DEBUG=1 the error comes whole."""
     monkeypatch.setenv("AGENT_DEBUG", "1")

@@ -11,8 +11,10 @@ is wrong with a task set is found before the first request, with the file and th
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from hashlib import sha256
 from numbers import Number
 from os import PathLike
@@ -139,8 +141,18 @@ def _task_set(records: Sequence[Record], columns: Mapping[str, str]) -> tuple[Ta
     if unknown := set(columns) - set(FIELDS):
         raise wrong(f"columns= names {sorted(unknown)}, a task has {', '.join(FIELDS)}")
     tasks = [_task(record, columns, number) for number, record in enumerate(records, 1)]
+    _warn_of_slips({name: None for task in tasks for name in task.metadata})
     _check_unique(tasks, [record.place for record in records])
     return tuple(tasks)
+
+
+def _warn_of_slips(names: Iterable[str]) -> None:
+    """Say which field was perhaps meant to be one of ours: without it a task is still one, so a slip goes unseen."""
+    for name in names:
+        near = get_close_matches(name.lower(), ("expected", "choices", "scorer"), n=1, cutoff=0.85)
+        if near and name != "score":
+            told = f"the field {name!r} of the tasks is kept as metadata; did you mean {near[0]!r}?"
+            warnings.warn(told, stacklevel=4)
 
 
 def _task(record: Record, columns: Mapping[str, str], number: int) -> Task:

@@ -47,7 +47,7 @@ class Middleware:
     """Derive from it and override what you need."""
 
     async def before(self, state: State) -> State:
-        """Called before each plan; the State that it returns is planned from."""
+        """Called before each plan; the State that it returns is planned from, this one when it returns none."""
         return state
 
     async def model(self, request: ModelRequest, next: Next) -> ModelReply:

@@ -109,7 +109,7 @@ class Runtime:
         try:
             async with asyncio.timeout(self._seconds_left(state, around)) as deadline:
                 for before in self._before:
-                    earlier, state = state, await before(state)
+                    earlier, state = state, await before(state) or state
                     if state.finished and state is not earlier:
                         return state
                 self._listeners.tell(doors.StepStarted(state.counters.steps + 1, state))

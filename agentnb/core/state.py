@@ -15,9 +15,9 @@ the same however long the run is, and to fork is to keep a reference.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from operator import attrgetter
 from typing import Any
 
@@ -26,6 +26,7 @@ from agentnb.core.messages import Message, ToolCall, ToolResult, Usage, unique_i
 from agentnb.core.model import ModelReply, ModelRequest, Prompt
 from agentnb.core.planner import Decision
 from agentnb.errors import RunError, UsageError
+from agentnb.strict_json import given_object, given_value
 from agentnb.text import clean, mask, shorten
 
 
@@ -187,7 +188,7 @@ class State:
         Raises:
             UsageError: No call has that id.
         """
-        content = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+        content = given_value(value)
         latest, call = self._owner(call_id)
         result = ToolResult(call_id, call.name, clean(content) or "null", value=value, notes=("given by a person",))
         if call in latest.open_calls:
@@ -206,10 +207,10 @@ class State:
             arguments: Run it with these instead; the model's own stay in the history, the result names these.
 
         Raises:
-            UsageError: The call is not open.
+            UsageError: The call is not open, or JSON can't hold the arguments.
         """
         self._owner(call_id, only_open=True)
-        text = None if arguments is None else clean(json.dumps(dict(arguments), ensure_ascii=False))
+        text = None if arguments is None else given_object(arguments)
         return self._next("approve", (), approvals=(*self.approvals, (call_id, text)))
 
     def deny(self, call_id: str, reason: str = "") -> State:
@@ -303,8 +304,7 @@ class State:
         """
         if self.stop in (None, StopReason.ANSWER):
             return self
-        what = f"{self.detail or 'stopped'} ({self.stop})"
-        raise RunError(what, remedy="Go on with agent.run(run), or look at run.steps.", state=self)
+        raise RunError(f"{self.detail or 'stopped'} ({self.stop})", state=self)
 
     def request(self, **fields: Any) -> ModelRequest:
         """The request that asks a model what comes next; it shares the prompt, nothing is copied.
@@ -318,10 +318,10 @@ class State:
 
     def __repr__(self) -> str:
         tokens = self.usage.total
-        ended = "" if self.answer is None else f" · {mask(shorten(self.answer, 60))!r}"
-        told = self.stop or f"after {self.kind}"
+        said = self.detail if self.answer is None else repr(shorten(self.answer, 60))
+        told = [self.stop or f"after {self.kind}", *([mask(shorten(said))] if said else [])]
         spent = "tokens unknown" if tokens is None else f"{tokens:,} tokens"
-        return f"<State: step {self.counters.steps} · {told}{ended} · {spent}>"
+        return f"<State: step {self.counters.steps} · {' · '.join(told)} · {spent}>"
 
     def __eq__(self, other: object) -> bool:
         """Same history, decisions' outcome and counters; times and finishing order do not count."""
@@ -387,19 +387,16 @@ _OPEN_ENDED: dict[str, Any] = {"decision": None, "stop": None, "answer": None, "
 
 
 def _restore(rows: list[list[Any]]) -> State | None:
-    state: State | None = None
-    for row in rows:
-        state = State(state, *row)
-    return state
+    return reduce(lambda state, row: State(state, *row), rows, None)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Step:
     """One model call and what came of it: a view of two States."""
 
-    plan: State = field(repr=False, compare=False)
+    plan: State = field(compare=False)
     """The State in which the planner decided."""
-    last: State = field(repr=False, compare=False)
+    last: State = field(compare=False)
     """The newest State of this step."""
     number: int
     """Counts from 1."""
@@ -433,6 +430,10 @@ class Step:
         seconds = last.counters.seconds - before.counters.seconds
         about = (reply, plan.calls, results, reply.usage if reply else None, reasoning, notes, versions, seconds)
         return cls(plan, last, plan.counters.steps, decision, *about)
+
+    def __repr__(self) -> str:
+        did = ", ".join(f"asked {call.name}" for call in self.calls) or self.decision.answer or self.decision.detail
+        return f"<Step {self.number}: {mask(shorten(did))}>"
 
     @property
     def request(self) -> dict[str, Any] | None:

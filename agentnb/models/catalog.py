@@ -33,7 +33,8 @@ _DIALECTS = {
 _LOOPBACK = ("localhost", "127.0.0.1", "::1", "0.0.0.0")
 WAYS = (
     "Set OPENAI_API_KEY and OPENAI_MODEL (in .env, for example); or fetch the embedded model once: "
-    "python -m agentnb fetch-model; or start a local server such as Ollama and name it: model='ollama:qwen3'."
+    "python -m agentnb fetch-model; or start a local server such as Ollama and name it: model='ollama:qwen3'; "
+    "or give any function of the request as the model."
 )
 
 

@@ -7,7 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentnb.errors import UsageError
-from agentnb.notebook.names import is_server, model_name, model_named, run_named, tool_named, tools_of, variable_of
+from agentnb.notebook.names import (
+    is_server,
+    model_name,
+    model_named,
+    run_named,
+    runs_of,
+    tool_named,
+    tools_of,
+    variable_of,
+)
 from agentnb.notebook.options import sort_words, split
 from agentnb.notebook.tool_history import older
 from agentnb.text import did_you_mean
@@ -23,14 +32,26 @@ def run(magics: AgentMagics, line: str) -> None:
         UsageError: There is no such command, or its words make no sense.
     """
     name, *words = split(line) or ["help"]
-    if name not in COMMANDS:
-        remedy = f"Use one of {', '.join(COMMANDS)}.{did_you_mean(name, COMMANDS)}"
-        raise UsageError(f"%agent: there is no command {name!r}", remedy=remedy)
-    COMMANDS[name](magics, words)
+    _command(name)(magics, words)
+
+
+def _command(name: str) -> Callable[[Any, list[str]], None]:
+    if name in COMMANDS:
+        return COMMANDS[name]
+    remedy = f"Use one of {', '.join(COMMANDS)}.{did_you_mean(name, COMMANDS)}"
+    if name in ("run", "-m"):
+        remedy = "%%agent with the goal below it runs one; %agent model NAME chooses who answers."
+    raise UsageError(f"%agent: there is no command {name!r}", remedy=remedy)
 
 
 def show_help(magics: AgentMagics, words: list[str]) -> None:
-    """What there is, and how things stand."""
+    """[COMMAND]: what there is, and how things stand; or one command with an example."""
+    if words:
+        from agentnb.notebook.manual import of_command
+
+        _command(words[0])
+        print(of_command(words[0]))
+        return
     print("%%agent [options]   run an agent on the text of the cell (%%agent? shows the options)")
     print("%%tool              define tools; run the cell again to change them")
     print("%%prompt NAME       keep a text with variables such as {{city}}; %%agent --prompt NAME uses it")
@@ -71,10 +92,11 @@ def list_tools(magics: AgentMagics, words: list[str]) -> None:
 
 def open_tool(magics: AgentMagics, words: list[str]) -> None:
     """NAME: open the source of a tool as a new cell."""
-    source = tool_named(words, magics.shell.user_ns, "%agent tool NAME").source
-    if not source:
-        raise UsageError(f"the source of {words[0]!r} is not at hand", remedy="Open the file that defines it.")
-    magics.shell.set_next_input("%%tool\n" + source, replace=False)
+    from agentnb.notebook.tool_source import source_cell
+
+    space = magics.shell.user_ns
+    cell = source_cell(tool_named(words, space, "%agent tool NAME"), space)
+    magics.shell.set_next_input(cell, replace=False)
 
 
 def show_run(magics: AgentMagics, words: list[str]) -> None:
@@ -116,7 +138,8 @@ def show_diff(magics: AgentMagics, words: list[str]) -> None:
     elif words:
         raise UsageError(f"%agent diff takes two runs, not {len(words)}", remedy="%agent diff NAME NAME")
     elif magics.last is None or magics.previous is None:
-        raise UsageError("there are no two runs to compare yet", remedy="Run %%agent cells, or name two runs.")
+        remedy = f"Run %%agent cells, or name two runs, also of Python: {', '.join(runs_of(magics.shell.user_ns))}"
+        raise UsageError("no two cells have run an agent yet", remedy=remedy.removesuffix(", also of Python: ") + ".")
     else:
         display(diff(magics.previous, magics.last, names=("previous", "newest")))
 
@@ -155,6 +178,7 @@ def set_recording(magics: AgentMagics, words: list[str]) -> None:
 
     if words == ["off"]:
         stop_recording()
+        print("no recording is open: the model answers")
     elif words:
         opened = use_recording(words[0], words[1] if len(words) > 1 else "auto")
         mode, opened.on_new = opened.mode, print

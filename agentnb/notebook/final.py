@@ -97,7 +97,9 @@ def _ending(state: State, room: int) -> tuple[str, str]:
     if state.stop is StopReason.ANSWER:
         return "", ""  # the answer stands above
     why, missing = cut(stop_words(state), room, "run.detail")
-    return f"No answer ({state.stop or 'not finished'})", f"{why} {missing}".rstrip()
+    if state.stop is None:
+        return "No answer yet", ""
+    return f"No answer ({state.stop})", f"{why} {missing}".rstrip()
 
 
 # ── tokens step by step ──────────────────────────────────────────────────────────────────────────────────────────

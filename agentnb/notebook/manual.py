@@ -54,7 +54,7 @@ def manual(magic: Any, line: str = "") -> str:
     """
     command = line.split()[0] if line.split() else ""
     if command in COMMANDS:
-        return _of_command(command)
+        return of_command(command)
     example = "\n".join(f"  {each}" for each in _OF_CELLS[magic.__name__].split("\n"))
     return "\n".join([_about(magic), "", example, "", *_options(magic)]).rstrip()
 
@@ -75,7 +75,8 @@ async def told(text: str) -> None:
     print(text)
 
 
-def _of_command(command: str) -> str:
+def of_command(command: str) -> str:
+    """Help on this command of `%agent`."""
     words = (COMMANDS[command].__doc__ or "").splitlines()[0]
     takes_words = re.match(r"\[?(?:-|[A-Z]{2})", words) is not None
     first = f"%agent {command} {words}" if takes_words else f"%agent {command}: {words}"

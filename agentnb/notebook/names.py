@@ -75,10 +75,15 @@ def run_named(name: str, namespace: Mapping[str, Any]) -> State:
     value = namespace.get(name)
     if isinstance(value, State):
         return value
-    runs = [key for key, each in list(namespace.items()) if isinstance(each, State) and key[0] != "_"]
+    runs = runs_of(namespace)
     what = "nothing is named" if value is None else f"no run, but {type(value).__name__}, is named"
     remedy = f"The runs of this notebook: {', '.join(runs) or 'none yet'}.{did_you_mean(name, runs)}"
     raise UsageError(f"{what} {name!r}", remedy=remedy)
+
+
+def runs_of(namespace: Mapping[str, Any]) -> list[str]:
+    """The variables that hold a run."""
+    return [key for key, each in list(namespace.items()) if isinstance(each, State) and key[0] != "_"]
 
 
 def tool_named(words: Sequence[str], namespace: Mapping[str, Any], usage: str) -> Tool:

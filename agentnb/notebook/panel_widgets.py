@@ -17,6 +17,7 @@ from agentnb.notebook.bounds import shown
 from agentnb.notebook.names import model_name
 from agentnb.notebook.options import LIMITS
 from agentnb.notebook.panel_actions import BUTTONS, STOP_LINE, Action, action
+from agentnb.notebook.panel_plots import PanelPlots
 from agentnb.notebook.panel_run import PanelRun, error_lines
 from agentnb.notebook.panel_views import (
     cells_html,
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 PLANNERS = (("tools: tool calling", "tools"), ("json: a JSON plan", "json"), ("you: you decide", "you"))
 TICK_SECONDS = 0.25
 _SLOW_TICKS = 4
+_PLOTS = 2
+"""The place of their fold."""
 _ICONS = {"run": "play", "step": "step-forward", "resume": "forward", "fork": "code-fork"}
 _ROW = {"flex_flow": "row wrap", "align_items": "center"}
 
@@ -154,9 +157,12 @@ class PanelWidgets:
         self.write_cell.on_click(lambda _: self._call(self._write_one))
         self.written = kit.HTML()
         row = kit.HBox([self.which_cell, self.write_cell], layout=kit.Layout(**_ROW))
-        folds = kit.Accordion([self.tokens, kit.VBox([row, self.written, self.cells])], selected_index=0)
-        folds.set_title(0, "Tokens and steps")
-        folds.set_title(1, "Cells behind the buttons")
+        self.plots = PanelPlots(kit, self.bench, self._call)
+        cells = kit.VBox([row, self.written, self.cells])
+        folds = kit.Accordion([self.tokens, cells, self.plots.box], selected_index=0)
+        for number, title in enumerate(("Tokens and steps", "Cells behind the buttons", "Plots")):
+            folds.set_title(number, title)
+        folds.observe(lambda change: self._call(self.plots.look, change["new"] == _PLOTS), "selected_index")
         return [folds]
 
     # ── from the person ──────────────────────────────────────────────────────────────────────────────────────────
@@ -216,9 +222,11 @@ class PanelWidgets:
         count, seen = 0, -1
         while not task.done():
             self._refresh_status()
-            if count % _SLOW_TICKS == 0 and seen != self.run.version:
-                seen = self.run.version
-                self.refresh()
+            if count % _SLOW_TICKS == 0:
+                self.plots.refresh(running=True)  # what it left out while it rested
+                if seen != self.run.version:
+                    seen = self.run.version
+                    self.refresh()
             count += 1
             await asyncio.wait({task}, timeout=TICK_SECONDS)
         self.refresh()
@@ -279,6 +287,7 @@ class PanelWidgets:
             each.value = now
         _set(self.view, state_html(bench))
         _set(self.tokens, tokens_html(bench.newest))
+        self.plots.refresh(running=self.run.task is not None)
 
     def _refresh_call(self) -> None:
         """The call's texts are set when another call or State is looked at, so that an edit stays."""

@@ -25,6 +25,7 @@ from agentnb.notebook.decision_form import DecisionForm, can_ask
 from agentnb.notebook.follow import CellRun
 from agentnb.notebook.live import publish
 from agentnb.notebook.predictions import (
+    USAGE,
     Prediction,
     Verdict,
     action_words,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 MOST_PREDICTIONS = 12
 """Each makes two displays beside its step, and JupyterLab shows only the first 50 outputs of a cell."""
 CHANGED = "The request was changed on its way, by a middleware: run.steps has what was sent."
+NOBODY = f"Nobody can be asked for a prediction here; {USAGE} gives them."
 
 
 class PredictRun(CellRun):
@@ -74,6 +76,8 @@ class PredictRun(CellRun):
     async def work(self, live: bool) -> None:
         """Follow the States; before each that a model call makes, ask."""
         ask = live and not self._from_line and can_ask(self.magics.shell)
+        if not ask and not self._from_line:
+            self._publish(_line(NOBODY))
         listeners = [self._reveal, self.displays, *([self.progress] if live else [])]
         await self._predict(self._start, ask)
         async with aclosing(self.agent.states(self._start, listeners=listeners)) as made:

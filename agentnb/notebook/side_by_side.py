@@ -139,7 +139,8 @@ def table_block(variants: Sequence[Variant], name: str, total: int) -> Block:
     rows = [[shown(text) for text in _row(each, variants[0])] for each in variants]
     html = table(_HEADS, [[escaped(text) for text in row] for row in rows], lambda column: _WORDS[column])
     text = text_table(_HEADS, rows, _WORDS)
-    title = f"{counted(len(variants), 'run')} of the same goal"
+    one_goal = len({each.state.goal for each in variants}) == 1
+    title = f"{counted(len(variants), 'run')} {'of the same goal' if one_goal else 'side by side'}"
     inner, outer = [], []
     for each in variants if total else ():
         blocks = run_blocks(each.state, total // len(variants), f"{name}[{each.label!r}]")

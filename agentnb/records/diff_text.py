@@ -63,8 +63,9 @@ def _acts(row: Row) -> bool:
 
 
 def _whats(row: Row, names: Sequence[str]) -> str:
-    told = [printable(each["what"]) for each in row["differences"][:4]]
-    return ", ".join([status_words(row, names), *told] if row["status"].startswith("only in") else told)
+    if row["status"].startswith("only in"):
+        return f"{printable(row['did'] or row['other_did'])}, {status_words(row, names)}"
+    return ", ".join(printable(each["what"]) for each in row["differences"][:4])
 
 
 def totals(made: Diff) -> str:

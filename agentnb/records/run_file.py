@@ -17,6 +17,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from time import time_ns
 from typing import Any
 from weakref import finalize
 
@@ -100,6 +101,9 @@ class RunFile:
         self._frames: list[tuple[Any, str]] = []
         self._lines = Lines(path)
         self._seen: tuple[int, ...] = ()
+        """Device, inode and length of the file as it was left."""
+        self._since = self._until = 0
+        """When it changed last: its time is in between. After a write that is known no closer without asking again."""
         self._ids: set[str] = set()
         self._last = ""
 
@@ -120,7 +124,8 @@ class RunFile:
         with self._lock:
             try:
                 file = self._locked()
-                self._write(file, [*tell()])
+                if new := [*tell()]:
+                    self._write(file, new)
             except BaseException as error:
                 self._seen = ()  # what is known may go beyond what was written
                 self._release()
@@ -134,12 +139,15 @@ class RunFile:
         """The file, open and locked; one that was put in its place meanwhile is opened anew."""
         file = self._open() if self._file is None else self._file
         lock(file)
-        if self._seen != _stamp(self._name):
-            if _stamp(self._name)[:2] != _stamp(file)[:2]:
-                self._release()
-                file = self._open()
-                lock(file)
-            self._catch_up(file)
+        now = _stamp(self._name)
+        if now[:3] == self._seen and self._since <= now[3] <= self._until:
+            self._since = self._until = now[3]
+            return file
+        if now[:2] != _stamp(file)[:2]:
+            self._release()
+            file = self._open()
+            lock(file)
+        self._catch_up(file)
         return file
 
     def _open(self) -> int:
@@ -162,7 +170,7 @@ class RunFile:
                 self._forget()
             for told in self._lines.read(content):
                 self._lines.understand(self._know, told)
-        self._seen = now
+        self._seen, self._since, self._until = now[:3], now[3], now[3]
 
     def _forget(self) -> None:
         self._recent.clear()
@@ -179,15 +187,13 @@ class RunFile:
     def _write(self, file: int, new: list[str]) -> None:
         """One write of whole lines; what stands half written at the end gives way."""
         lines = self._lines
-        if not new:
-            return
         if lines.end < self._seen[2]:
             os.ftruncate(file, lines.end)
         head = ["\n"] if lines.unended else [] if lines.end else [HEADER, "\n"]
         content = "".join([*head, "\n".join(new), "\n"]).encode()
         _write(file, content)
         lines.wrote(content, len(new) + (not lines.number))
-        self._seen = _stamp(file)
+        self._seen, self._until = (*self._seen[:2], lines.end), time_ns()
 
     def _begun(self, call: ToolCall, state: State | None) -> str:
         after = self._recent[id(state)][1] if id(state) in self._recent else None
@@ -233,6 +239,8 @@ class RunFile:
 
     def _frame(self, state: State, aside: dict[str, Any]) -> list[str]:
         """Note in `aside` what stood around the conversation that was sent; the line for it, when it is new."""
+        if state.decision is None:
+            return []
         sent = request_of(state)
         told = sent is not None and tell_conversation(sent, state, aside)
         for frame, name in self._frames if told else ():

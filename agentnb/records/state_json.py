@@ -16,6 +16,8 @@ from dataclasses import fields, replace
 from operator import attrgetter
 from typing import Any
 
+from pydantic_core import to_json
+
 from agentnb.core.limits import StopReason
 from agentnb.core.messages import Message, ToolCall, ToolResult, Usage, unique_ids, user
 from agentnb.core.model import ModelReply
@@ -23,7 +25,7 @@ from agentnb.core.planner import Decision
 from agentnb.core.state import Counters, State
 from agentnb.errors import ModelError
 from agentnb.records.canonical import tidy
-from agentnb.text import clean, mask
+from agentnb.text import mask
 
 Json = dict[str, Any]
 
@@ -36,18 +38,17 @@ _MOST_VALUE = 20_000
 _DEEPEST_VALUE = 20
 
 
-_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False, check_circular=False)
-_encode = _json.encode
-"""Without the search for circles, a third of the time; a circle is a RecursionError all the same."""
-
-
 def spelled(value: Any) -> str:
     """The value as one line of strict JSON without secrets; what JSON can't say becomes text."""
     try:
-        text = clean(_encode(value))
-    except (TypeError, ValueError):
+        text = to_json(value).decode()  # a third of the time that `json` takes
+    except (TypeError, ValueError):  # a lone surrogate, a circle, an object
         return _encode(tidy(value))
-    return text if mask(text) == text else _encode(tidy(value))
+    is_strict = "NaN" not in text and "Infinity" not in text
+    return text if is_strict and mask(text) == text else _encode(tidy(value))
+
+
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
 
 # ── a State to JSON ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -307,13 +308,13 @@ class Fields:
     def __init__(self, kind: type, *names: str) -> None:
         defaults = {each.name: each.default for each in fields(kind)}
         self.names = names
-        self._named = tuple((name, defaults[name]) for name in names)
+        self._defaults = tuple(defaults[name] for name in names)
         self._get = attrgetter(*names)
 
     def __call__(self, value: Any) -> Json:
         """The fields of this value that say something."""
-        told = zip(self._named, self._get(value))  # noqa: B905  # as many as there are names
-        return {name: each for (name, default), each in told if each is not default and each != default}
+        told = zip(self.names, self._get(value), self._defaults)  # noqa: B905  # of one length
+        return {name: each for name, each, default in told if each is not default and each != default}
 
     def read(self, told: Mapping[str, Any]) -> Json:
         """Those that were told, to make one again."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(180)]
@@ -45,3 +47,27 @@ def test_a_reload_costs_output_and_nothing_else(opened, artifacts):
     assert "Saw all three." in whole
     assert "cancelled" not in whole
     assert "Error displaying widget" not in notebook.page.inner_text("body")
+
+
+def test_the_stop_button_comes_back_after_a_reload(opened, artifacts):
+    """The page finds the run's button again, with what goes on now; it ends the run, which is kept."""
+    notebook = opened("reload-stop.ipynb", [SET_UP, ASK, "%agent show run"])
+    notebook.run_cell(0)
+    notebook.start_cell(1)
+    (notebook.path.parent / "seen-1").touch()
+    notebook.page.get_by_text("Step 2: look runs").first.wait_for()
+    notebook.save()
+    notebook.reload()
+    stop = notebook.cell(1).locator("button").filter(has_text="Stop")
+    stop.wait_for()
+    notebook.page.get_by_text("Step 2: look runs").first.wait_for()
+    notebook.lab.picture(artifacts / "reloaded-stop.png")
+    began = time.monotonic()
+    stop.click()
+    stop.wait_for(state="detached")
+    seconds = time.monotonic() - began
+    notebook.wait_for_kernel()
+    notebook.run_cell(2)
+
+    assert seconds < 1.5
+    assert "No answer (cancelled)" in notebook.cell(2).inner_text()

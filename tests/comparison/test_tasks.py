@@ -180,6 +180,15 @@ def test_unknown_columns_are_refused():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("name", "meant"), [("expcted", "expected"), ("Expected", "expected"), ("choice", "choices")])
+def test_a_field_that_looks_like_ours_is_told(name, meant):
+    """A task without what it is scored by is still one, so a slip would go unseen."""
+    with pytest.warns(UserWarning, match=f"{name!r} of the tasks is kept as metadata; did you mean {meant!r}"):
+        tasks = to_tasks([{"goal": "2 + 2?", name: "4"}])
+    assert tasks[0].metadata == {name: "4"}
+    assert to_tasks([{"goal": "2 + 2?", "score": 1, "source": "x", "expect_error": True}])[0].expected is None
+
+
 def test_a_data_frame():
     """Missing cells are None, numbers of numpy are plain, and ids of a column with gaps are whole."""
     pandas = pytest.importorskip("pandas")

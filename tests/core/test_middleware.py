@@ -95,6 +95,18 @@ def test_before_may_change_the_state():
     assert run.at(1).messages[-1].content == "remember the units"
 
 
+def test_before_that_returns_nothing_changes_nothing():
+    """Who only looks may leave the return out."""
+
+    class Looking(Middleware):
+        async def before(self, state: Any) -> Any:
+            seen.append(state.kind)
+
+    seen: list[str] = []
+    assert states_of(runtime_for(ScriptedModel(["done"]), middleware=[Looking()]))[-1].answer == "done"
+    assert seen == ["start"]
+
+
 def test_before_may_shorten_what_is_sent():
     """A compaction puts a shorter prompt in place; the run goes on from it and the record stays whole."""
 

@@ -19,6 +19,7 @@ from agentnb.core.planner import Decision
 from agentnb.core.state import State
 from agentnb.errors import RunError, UsageError
 from agentnb.models.scripted import calls
+from agentnb.text import hide
 
 THREE = [calls("add", a=1, b=2), calls("add", a=3, b=4), says("10")]
 
@@ -280,6 +281,13 @@ def test_only_open_calls_are_decided(method):
             getattr(state, method)(call_id)
 
 
+@pytest.mark.parametrize("arguments", [{"x": {1}}, [1], {"x": object()}, 7])
+def test_arguments_that_json_can_not_hold_are_refused(arguments):
+    """The error says what a dict of arguments looks like."""
+    with pytest.raises(UsageError, match=r"state: arguments are an object that JSON can hold: .*Give a dict such as"):
+        asked("a").approve("a", arguments)
+
+
 def test_an_approval_ends_with_its_round():
     """An approval is for one call; a later call with the same id waits for its own."""
     state = asked("call_0").approve("call_0").answered(ToolResult("call_0", "call_0", "x"))
@@ -403,6 +411,12 @@ def test_raise_for_stop():
     assert State.start("go").raise_for_stop().stop is None
 
 
+def test_raise_for_stop_of_a_pause_says_how_to_decide():
+    """Going on alone would change nothing."""
+    with pytest.raises(RunError, match=r"run\.approve\(id\) or run\.deny\(id, reason\)"):
+        asked("a").stopped(StopReason.PAUSED, "waits for approval").raise_for_stop()
+
+
 # ── sharing ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -499,6 +513,18 @@ def test_repr_is_one_line(run):
     assert repr(run).startswith("<State: step 3")
     assert "'10'" in repr(run)
     assert len(repr(State.start("go").planned(Decision(answer="x" * 99_999)))) < 200
+    failed = State.start("go").stopped(StopReason.ERROR, "models: the key was refused")
+    assert repr(failed) == "<State: step 0 · error · models: the key was refused · tokens unknown>"
+
+
+def test_the_repr_of_a_step_is_one_line_without_secrets(run):
+    """What was asked, or the answer; nothing of a request."""
+    hide("KEY-TEST-0123456789")
+    said = State.start("go").planned(Decision(answer="it is KEY-TEST-0123456789\n" + "x" * 9_999)).steps[0]
+
+    assert repr(run.steps) == "(<Step 1: asked add>, <Step 2: asked add>, <Step 3: 10>)"
+    assert repr(said).startswith("<Step 1: it is [hidden] xxx")
+    assert len(repr(said)) < 120
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ import pytest
 
 from agentnb import Agent, ScriptedModel, State, settings, tool
 from agentnb.errors import AgentnbError, UsageError
-from agentnb.notebook.commands import COMMANDS
+from agentnb.notebook.commands import COMMANDS, run
 from agentnb.notebook.forks import USAGE
 from agentnb.notebook.magics import AgentMagics
 from agentnb.notebook.manual import EXAMPLES, asks_for_help, manual
@@ -37,6 +37,16 @@ def test_each_magic_has_help_with_an_example(name):
     assert ("  -m, --model" in told) == (name in ("agent", "compare"))
     assert "%%%%" not in told
     assert max(map(len, told.splitlines())) <= 130
+
+
+def test_help_on_a_command_by_its_name(capsys):
+    """`%agent help fork` says what `%agent fork --help` says; a word that is no command is refused."""
+    run(None, "help fork")
+
+    assert capsys.readouterr().out.strip() == manual(AgentMagics.agent, "fork --help")
+    for line, told in (("help frok", "Did you mean 'fork'"), ("run", "%%agent with the goal below it")):
+        with pytest.raises(UsageError, match=told):
+            run(None, line)
 
 
 def test_help_is_asked_for_by_a_word_of_its_own():

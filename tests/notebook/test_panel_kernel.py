@@ -145,6 +145,22 @@ def test_stop_is_quick(panel):
     assert "no panel runs anything" in panel.run("%agent stop").text
 
 
+def test_plots_follow_a_run_while_their_fold_is_open(panel):
+    """Closed, nothing is drawn; open, a picture shows what there is, also in the middle of a run, with its words."""
+    panel.run("plots, folds = panel._widgets.plots, panel._widgets.box.children[-1]\nawait press('run')", live=True)
+    closed = panel.value("plots.picture.value")
+    seen = "while not (text := plots.picture.value).count({!r}): await asyncio.sleep(0.05)\nprint(text)"
+    opened = panel.run("folds.selected_index = 2\n" + seen.format("run: 2 steps"), live=True).text
+    running = "put(goal='Wait now.'); panel._widgets.press('run')\n" + seen.format("run_2: 1 step")
+    followed = panel.run(running, live=True).text
+    panel.run("%agent stop")
+
+    assert "<img" not in closed
+    assert '<img alt="Tokens per step. run: 2 steps, 1 tool call' in opened
+    assert "data:image/png;base64," in opened
+    assert "not finished" in followed
+
+
 def test_a_tool_that_changes_is_seen(panel):
     """After a cell has run, the check boxes show the newest versions, and the next run uses them."""
     panel.run('%%tool\ndef get_weather(city: str) -> float:\n    """Temperature of a city now."""\n    return 5.0\n')

@@ -169,6 +169,7 @@ def test_what_the_model_sees_is_told_word_by_word(kernel):
     assert "Be brief." not in seen[1]
     assert 'add({"a": 1, "b": 2})' in seen[1]
     assert not any("you said" in text or "Predictions" in text for text in shown)
+    assert shown[0].startswith("Nobody can be asked for a prediction here; --predictions")
 
 
 @pytest.mark.slow

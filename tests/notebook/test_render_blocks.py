@@ -283,7 +283,7 @@ def test_a_run_without_steps():
         "No answer (cancelled) cancelled by the user\nGo on with %agent resume run (in Python: agent.run(run)); no answered call is run again.\n"
         "0 steps · 0 tool calls · tokens n/a · cost $0.0000"
     )
-    assert run_blocks(State.start("goal"))[-1].text.startswith("No answer (not finished)")
+    assert run_blocks(State.start("goal"))[-1].text.startswith("No answer yet\n0 steps")
 
 
 def test_the_same_run_gives_the_same_bytes(scripted_run):

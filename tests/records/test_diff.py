@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from dataclasses import replace
 from typing import Any
 
@@ -277,10 +278,11 @@ def test_names_are_used_in_every_form(run):
     """The variables of a notebook, for example."""
     made = diff(run, agent_of(*SCRIPT[1:]).run(GOAL), names=("warm", "cold"))
 
-    assert str(made).startswith("warm and cold part at step 1: only in warm")
+    told = 'warm and cold part at step 1: get_weather({"city": "Beijing"}), only in warm'
+    assert str(made).startswith(told)
     assert "- is warm, + is cold" in made.markdown
-    assert "<b>warm and cold part at step 1: only in warm.</b>" in made.html
-    assert repr(made) == "<Diff: warm and cold part at step 1: only in warm.>"
+    assert f"<b>{html.escape(told, quote=False)}.</b>" in made.html
+    assert repr(made) == f"<Diff: {told}.>"
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import pickle
+from collections import UserDict
 from dataclasses import dataclass, replace
 
 import pytest
@@ -368,7 +369,7 @@ def test_a_next_state_is_written_without_looking_at_the_run(path):
     """The parent was just saved there, so nothing but the new State is encoded."""
     seen = []
 
-    class Watched(dict):
+    class Watched(UserDict):
         def items(self):
             seen.append(self)
             return super().items()

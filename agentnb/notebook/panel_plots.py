@@ -1,0 +1,83 @@
+"""The panel's plots: the same pictures as `%agent plot`, drawn again while a run goes on and somebody looks.
+
+A picture takes some tenths of a second in which the kernel does nothing else. So it is drawn only while its fold is
+open, when there is a new State, and never for more than a tenth of the time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from html import escape
+from importlib import import_module
+from typing import Any
+
+from agentnb.notebook.bounds import shown
+from agentnb.notebook.panel_bench import Bench
+from agentnb.notebook.render_html import block, quiet
+from agentnb.plots.run_plots import plot
+from agentnb.threads import run_in_thread
+
+_KINDS = (("Tokens and steps", None), ("Time", "time"), ("Cost", "cost"))
+_MOST_RUNS = 5
+_REST_SECONDS = 3.0
+_SHARE = 0.1
+_EMPTY = block(quiet("Plots of this panel's runs appear here."))
+_LOADING = block(quiet("The plots are being loaded."))
+
+
+class PanelPlots:
+    """One fold of the panel, `box`.
+
+    Args:
+        kit: The module ipywidgets.
+        bench: Whose runs are drawn, the newest few.
+        call: Calls a function in the kernel's loop, from any thread.
+    """
+
+    def __init__(self, kit: Any, bench: Bench, call: Callable[..., None]) -> None:
+        self.bench = bench
+        self.is_open = False
+        self._drawn: tuple[Any, ...] = ()
+        self._rests_until = 0.0
+        self._loading: asyncio.Task[None] | None = None
+        self._loaded = False
+        self.kind = kit.Dropdown(description="Plot", options=_KINDS, layout=kit.Layout(width="20em"))
+        self.kind.observe(lambda _: call(self.refresh), "value")
+        self.picture = kit.HTML(_EMPTY)
+        self.box = kit.VBox([self.kind, self.picture])
+
+    def look(self, is_open: bool) -> None:
+        """The fold was opened or closed."""
+        self.is_open = is_open
+        if is_open and self._loading is None:
+            self.picture.value = _LOADING
+            self._loading = asyncio.get_running_loop().create_task(self._load())
+        self.refresh()
+
+    async def _load(self) -> None:
+        """matplotlib takes a second to import, in which a run goes on."""
+        await run_in_thread(import_module, "agentnb.plots.run_figure")
+        self._loaded = True
+        self.refresh()
+
+    def refresh(self, running: bool = False) -> None:
+        """Draw what is new, if somebody looks; while a run goes on only after a rest."""
+        if not (self.is_open and self._loaded):
+            return
+        runs = dict([*self.bench.runs.items()][-_MOST_RUNS:])
+        now = (self.kind.value, *((name, id(run)) for name, run in runs.items()))
+        if now == self._drawn or (running and time.monotonic() < self._rests_until):
+            return
+        began = time.monotonic()
+        self.picture.value = self._html(runs) if runs else _EMPTY
+        self._drawn, took = now, time.monotonic() - began
+        self._rests_until = began + took + max(_REST_SECONDS, took / _SHARE)
+
+    def _html(self, runs: dict[str, Any]) -> str:
+        made = plot(*runs.values(), names=[*runs], kind=self.kind.value)
+        data, about = made._repr_mimebundle_()
+        size = about["image/png"]
+        picture = f'<img alt="{escape(shown(made.alt))}" width="{size["width"]}" height="{size["height"]}" '
+        return block(f'{picture}style="max-width:100%" src="data:image/png;base64,{data["image/png"]}">')
