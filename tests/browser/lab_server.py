@@ -22,7 +22,7 @@ import nbformat
 
 SECONDS = 60
 TOKEN = "for-tests-on-the-loopback"
-IDLE = "() => jupyterapp.shell.currentWidget.sessionContext.session.kernel.status === 'idle'"
+IDLE = "() => jupyterapp.shell.currentWidget.sessionContext.session?.kernel?.status === 'idle'"
 KERNEL = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
 NOT_NEEDED = ("ipyparallel", "jupyter_lsp", "jupyterlab_jupytext")
 """Extensions of the server that would only make it start late."""
@@ -305,7 +305,7 @@ class OpenNotebook:
             """() => {
                 const panel = jupyterapp.shell.currentWidget;
                 const cells = [...panel.content.widgets].filter(cell => cell.model.type === 'code');
-                return panel.sessionContext.session.kernel.status === 'idle'
+                return panel.sessionContext.session?.kernel?.status === 'idle'
                     && cells.every(cell => cell.model.executionState !== 'running' && cell.promptNode?.textContent !== '[*]:')
                     && cells.some(cell => cell.model.executionCount !== null);
             }"""
