@@ -48,8 +48,8 @@ CALL_EVENTS = {"chat": 5, "responses": 5, "anthropic": 5, "gemini": 1}
 ANSWER = {
     "rate limit": Fail(429, retry_after=0.1),
     "rate limit, no wait named": Fail(429),
-    "two in a row": Fail(503, times=2),
-    **{f"status {status}": Fail(status) for status in (408, 500, 502, 503, 504, 529)},
+    "two in a row": Fail(503, times=2, retry_after=0.1),
+    **{f"status {status}": Fail(status, retry_after=0.1) for status in (408, 500, 502, 503, 504, 529)},
     "no answer": Delay(2.0),
 }
 """Faults of any answer."""
@@ -219,7 +219,7 @@ def test_a_prompt_that_is_too_long_is_told(server, dialect, streamed):
 @both_ways
 def test_an_outage_ends_after_three_tries(server, dialect, streamed):
     """No storm: three tries, and the error names them."""
-    server.state.scenarios.add(Fail(503, times=None))
+    server.state.scenarios.add(Fail(503, times=None, retry_after=0.1))
     with pytest.raises(ModelError, match="tried 3 times") as caught:
         ask(model_of(server, dialect, 0.0), streamed)
 

@@ -39,7 +39,7 @@ def kernel() -> Iterator[Kernel]:
 
 def test_two_runs_are_compared_by_their_variables(kernel):
     """The display has three forms, with the names of the variables; without names the last two runs are taken."""
-    assert "no two runs to compare" in kernel.run("%agent diff").text
+    assert "no two cells have run an agent yet" in kernel.run("%agent diff").text
     kernel.run("model_b, model_s = script('Beijing'), script('Shanghai')")
     kernel.run("%%agent -m model_b -o warm\nHow warm?")
     kernel.run("%%agent -m model_s -o cold\nHow warm?")
