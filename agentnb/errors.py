@@ -22,8 +22,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-show_traceback: Callable[[], bool] = lambda: False
-"""Whether a notebook shows the whole traceback of our errors; the notebook layer asks the settings."""
+traceback_of: Callable[[Exception], list[str] | None] = lambda error: None
+"""The whole traceback of one of our errors, where a notebook is to show it; the notebook layer asks the settings."""
 
 
 class AgentnbError(Exception):
@@ -45,9 +45,9 @@ class AgentnbError(Exception):
         return f"{head.rstrip('.')}. {self.remedy}" if self.remedy else head
 
     def _render_traceback_(self) -> list[str]:
-        """At most four lines in a notebook; to fail here makes the notebook show the whole traceback."""
-        if show_traceback():
-            raise NotImplementedError
+        """At most four lines in a notebook, or the whole traceback."""
+        if (whole := traceback_of(self)) is not None:
+            return whole
         lines = [f"{type(self).__name__}", f"{self.layer}: {self.message}"]
         if self.remedy:
             lines.append(self.remedy)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from agentnb.errors import SettingsError
 from agentnb.text import hide, mask, shorten
 
 HIDDEN = "[hidden]"
+_SHORTEST_KEY = 16
 _OFF = ("", "0", "false", "no", "off")
 _parsed: dict[Path, tuple[tuple[int, int], Mapping[str, str | None]]] = {}
 
@@ -39,6 +40,18 @@ def secret(name: str) -> Secret | None:
     """The setting as a Secret; None when it is missing or empty."""
     value = get(name)
     return None if value is None else Secret(value, name)
+
+
+def hide_keys(names: Iterable[str]) -> None:
+    """From here on `text.mask` hides what these settings hold, whoever says it.
+
+    Short ones are left for `secret`: who needs no key writes a word there.
+    """
+    file = _from_file()
+    for name in names:
+        value = (os.environ.get(name, file.get(name)) or "").strip()
+        if len(value) >= _SHORTEST_KEY:
+            hide(value)
 
 
 def number(name: str) -> float | None:

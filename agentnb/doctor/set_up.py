@@ -13,7 +13,7 @@ from agentnb import settings
 from agentnb.doctor.check import OK, PROBLEM, SKIPPED, Check, whatever_happens
 from agentnb.errors import SettingsError
 from agentnb.models import weights
-from agentnb.models.profiles import PROFILES, Profile
+from agentnb.models.profiles import KEY_SETTINGS, PROFILES, Profile
 from agentnb.text import hide, looks_like_key
 
 LIBRARIES = ("httpx", "pydantic", "ipython", "ipywidgets", "matplotlib", "xllamacpp", "jupyterlab")
@@ -44,9 +44,8 @@ def set_up_checks() -> Iterator[Check]:
 
 def hide_keys() -> Iterator[Check]:
     """From here on every key that is set is hidden wherever it turns up, whoever says it; a misplaced one is told."""
-    for profile in PROFILES.values():
-        for name in filter(None, (*profile.keys, profile.bearer)):
-            settings.secret(name)
+    for name in KEY_SETTINGS:
+        settings.secret(name)
     for name in OWN:
         if (value := settings.get(name)) is not None and looks_like_key(value):
             hide(value)

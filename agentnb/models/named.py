@@ -9,19 +9,23 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
+from agentnb import settings
 from agentnb.core.model import Model, ModelReply, ModelRequest, OnDelta
 from agentnb.errors import SettingsError
 from agentnb.models import catalog
-from agentnb.models.profiles import PROFILES
+from agentnb.models.profiles import KEY_SETTINGS, PROFILES
 from agentnb.settings import Secret
 
 
 def to_model(thing: Any) -> Model:
     """The Model that an agent's `model=` stands for: a name (or None, the default), a Model, or a callable.
 
+    From here on every key that is set is hidden: a tool may find it, whoever plays the model.
+
     Raises:
         SettingsError: The name's provider is unknown, or the thing is none of these.
     """
+    settings.hide_keys(KEY_SETTINGS)
     if thing is None or isinstance(thing, str):
         return NamedModel(_checked(thing.strip()) if thing else "")
     return catalog.as_model(thing)

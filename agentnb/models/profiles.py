@@ -188,5 +188,7 @@ PROFILES: Mapping[str, Profile] = {
     )
 }
 
+KEY_SETTINGS = tuple(sorted({name for each in PROFILES.values() for name in (*each.keys, each.bearer) if name}))
+"""Every variable that may hold a key."""
 COMPATIBLE = Profile("compatible")
 """A server that we know nothing of but that it speaks chat completions."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -10,6 +11,7 @@ from IPython import get_ipython
 
 from agentnb import errors, settings
 from agentnb.comparison import progress, surroundings
+from agentnb.models.profiles import KEY_SETTINGS
 from agentnb.notebook.cells import AWAITED, await_agent_cells
 from agentnb.notebook.compare_cell import displays_for, source_of_cell
 from agentnb.notebook.completion import IDENTIFIER, matcher_for, options_of
@@ -25,7 +27,8 @@ def load(shell: Any) -> None:
     """Register the magics and the transformer that awaits them; a second call changes nothing."""
     if any(getattr(each, "__name__", "") == await_agent_cells.__name__ for each in shell.input_transformers_post):
         return
-    errors.show_traceback = settings.debug
+    errors.traceback_of = partial(_traceback, shell)
+    settings.hide_keys(KEY_SETTINGS)
     progress.display, surroundings.cell_source = displays_for(shell), source_of_cell(shell)
     you.form = ask_person
     magics = AgentMagics(shell)
@@ -60,9 +63,17 @@ def unload(shell: Any) -> None:
     shell.configurables[:] = [each for each in shell.configurables if type(each).__name__ not in own]
     matchers = shell.Completer.custom_matchers
     matchers[:] = [each for each in matchers if getattr(each, "matcher_identifier", "") != IDENTIFIER]
-    errors.show_traceback, progress.display = (lambda: False), progress.on_terminal
+    errors.traceback_of, progress.display = (lambda error: None), progress.on_terminal
     surroundings.cell_source = lambda: None
     you.form = None
+
+
+def _traceback(shell: Any, error: Exception) -> list[str] | None:
+    """With AGENT_DEBUG=1 the traceback of an error of ours, as the notebook shows any other."""
+    if not settings.debug():
+        return None
+    lines: list[str] = shell.InteractiveTB.structured_traceback(type(error), error, error.__traceback__)
+    return lines
 
 
 def _after_cell(*_: Any) -> None:

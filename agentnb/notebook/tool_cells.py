@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import ast
 import html
+import inspect
 import json
 import linecache
+import re
 from typing import Any
 
 from agentnb.errors import UsageError
@@ -44,8 +46,16 @@ def define_tools(shell: Any, line: str, body: str) -> None:
         value = shell.user_ns[name]
         made.append(value if isinstance(value, Tool) else tool(value))
     for name, each in zip(names, made, strict=True):
-        shell.user_ns[name] = each
+        _put(shell.user_ns, name, each)
         publish(describe(each, before.get(each.spec.name)))
+
+
+def _put(space: dict[str, Any], name: str, made: Tool) -> None:
+    """The tool takes its variable, and the place of the one that would still be the notebook's tool of this name."""
+    space[name] = made
+    old = next(each for each in tools_of(space) if each.name == made.name)
+    for key in [key for key, value in space.items() if value is old]:
+        space[key] = made
 
 
 def _functions(body: str) -> list[str]:
@@ -59,11 +69,30 @@ def _functions(body: str) -> list[str]:
 
 
 def _run(shell: Any, body: str) -> None:
-    """Run the person's own code as the notebook would: their cell, their namespace."""
+    """Run the person's own code as the notebook would: their cell, their namespace.
+
+    Raises:
+        UsageError: It is no Python.
+    """
     source = "\n" + body  # the line of the magic itself
-    name = shell.compile.cache(source, shell.execution_count)
+    name = shell.compile.cache(source, _number(shell))
     linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
-    shell.ex(compile(source, name, "exec", dont_inherit=True, flags=shell.compile.flags))
+    try:
+        code = compile(source, name, "exec", dont_inherit=True, flags=shell.compile.flags)
+    except SyntaxError as error:
+        what = f"line {error.lineno} of the cell is no Python: {error.msg}"
+        raise UsageError(what, remedy=(error.text or "").strip()) from None
+    shell.ex(code)
+
+
+def _number(shell: Any) -> int:
+    """The number of the cell that runs, as its own frame has it: the shell's counter may be one ahead."""
+    frame = inspect.currentframe()
+    while frame is not None:
+        if (named := shell.compile.format_code_name(frame.f_code.co_filename)) is not None:
+            return int(re.sub(r"\D", "", named[1]) or 0)
+        frame = frame.f_back
+    return int(shell.execution_count)
 
 
 def describe(made: Tool, before: Tool | None) -> Block:

@@ -20,7 +20,7 @@ from typing import Any
 
 from agentnb import settings
 from agentnb.errors import AgentnbError, RecordingError, UsageError
-from agentnb.models.profiles import PROFILES
+from agentnb.models.profiles import KEY_SETTINGS
 from agentnb.records.canonical import encode
 from agentnb.records.file_lock import appending
 from agentnb.records.recording_file import FORMAT, RecordingFile
@@ -222,9 +222,8 @@ def _links(notebook: dict[str, Any]) -> Iterator[str]:
 
 def _check_secrets(notebook: dict[str, Any], carried: dict[str, str]) -> None:
     """Refuse a lesson with a key in it; where it came from must be mended, not only the copy."""
-    for profile in PROFILES.values():
-        for name in filter(None, (*profile.keys, profile.bearer)):
-            settings.secret(name)  # from here on `mask` knows it
+    for name in KEY_SETTINGS:
+        settings.secret(name)  # from here on `mask` knows it
     if where := next((place for place, value in _places(notebook, carried) if _has_key(value)), None):
         raise UsageError(
             f"there is a key in {where}",

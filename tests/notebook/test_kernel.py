@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -267,6 +268,53 @@ def test_a_tool_cell_defines_changes_and_points_at_its_lines(kernel: Kernel) -> 
     result = kernel.value("run.tool_results[0].content, run.tool_results[0].version.split('·')[0]")
     assert result == "('ZeroDivisionError: integer division or modulo by zero', 'price@2')"
     assert "line 4, in price" in kernel.value("run.tool_results[0].traceback")
+
+
+def test_a_traceback_names_the_tool_cell_that_failed(kernel: Kernel) -> None:
+    """The number of the cell as its prompt has it, the line in it; what is no Python is told with its line."""
+    count = int(kernel.value("get_ipython().execution_count"))
+    kernel.run('%%tool\ndef boom(x: int) -> int:\n    """Boom."""\n    return x // 0\n')
+    told = "\n".join(kernel.run("boom(x=3)").errors[0]["traceback"])
+    wrong = kernel.run("%%tool\ndef boom(x: int) -> int:\n    return x +\n")
+
+    assert f"In[{count}], line 4" in re.sub(r"\x1b\[[\d;]*m", "", told)
+    assert "line 3 of the cell is no Python: invalid syntax" in wrong.text
+    assert len("\n".join(wrong.errors[0]["traceback"]).split("\n")) <= 4
+
+
+def test_a_tool_that_was_opened_as_a_cell_is_changed_by_it(kernel: Kernel) -> None:
+    """Whatever variable held it: the next call runs the edited source, with the options that it had."""
+    kernel.run('def plain(x: int = 5) -> int:\n    "Plain."\n    return x\nheld = tool(plain, name="pf", timeout=9)')
+    kernel.run("from agentnb.notebook.tool_source import source_cell\nspace = get_ipython().user_ns")
+    kernel.run("source = source_cell(held, space).replace('return x', 'return x + 1000')")
+    kernel.run("get_ipython().run_cell(source)")
+
+    assert "1001" in kernel.run("%agent try pf x=1").text
+    assert kernel.value("held.options.timeout, held is plain") == "(9, True)"
+
+
+@pytest.mark.parametrize("cell", ["%agent plot nope", "%%agent --bogus\ngo"])
+def test_debug_shows_the_whole_traceback_as_an_error(kernel: Kernel, cell: str) -> None:
+    """A test run of notebooks sees it as well."""
+    kernel.run("import os\nos.environ['AGENT_DEBUG'] = '1'")
+    shown = kernel.run(cell)
+    kernel.run("del os.environ['AGENT_DEBUG']")
+
+    assert shown.errors[0]["ename"] == "UsageError"
+    assert "Traceback (most recent call last)" in "\n".join(shown.errors[0]["traceback"])
+    assert "Unexpected exception" not in shown.text
+
+
+def test_a_key_of_the_environment_is_hidden_whoever_says_it(kernel: Kernel) -> None:
+    """No model has read it: a tool that finds it shows nothing of it."""
+    kernel.run("import os\nos.environ['GROQ_API_KEY'] = 'gsk-test-0123456789abcdef'")
+    kernel.run("@tool\ndef peek() -> str:\n    'Peek.'\n    return os.environ['GROQ_API_KEY']")
+    script(kernel, 'calls("peek")', '"It is gsk-test-0123456789abcdef"')
+    shown = kernel.run("%%agent -m model -o run\nPeek.\n")
+
+    assert "0123456789abcdef" not in str(shown.outputs)
+    assert "0123456789abcdef" not in kernel.value("run")
+    assert "[hidden]" in shown.text
 
 
 def test_a_new_message_goes_on_in_the_conversation(kernel: Kernel) -> None:

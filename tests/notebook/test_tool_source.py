@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+from typing import Any, Literal  # Literal: named by a quoted hint
 
 import pytest
 
 from agentnb import calculator, fetch_page, tool
 from agentnb.errors import UsageError
+from agentnb.instructions import Example
 from agentnb.notebook.tool_source import source_cell
 
 RATE = 1.5
@@ -16,6 +18,35 @@ RATE = 1.5
 def with_rate(price: float) -> float:
     """Price with the rate."""
     return price * RATE
+
+
+@tool
+def helper(x: int) -> int:
+    """Help."""
+    return x
+
+
+def uses_another(x: int) -> str:
+    """Use another."""
+    text = helper(x)
+    return str(text)
+
+
+def loud(function):
+    """A decorator that is none of ours."""
+    return functools.wraps(function)(lambda *args, **kwargs: function(*args, **kwargs))
+
+
+@loud
+def decorated(size: Literal["s", "m"] = "s") -> str:
+    """Say the size."""
+    return size
+
+
+@tool(approve=True, timeout=5)
+def careful(x: int) -> int:
+    """Be careful."""
+    return x
 
 
 class Shop:
@@ -45,7 +76,18 @@ def test_a_tool_of_another_module_works_in_its_cell():
 def test_a_name_that_the_notebook_has_is_not_imported():
     """A value of the notebook that is the module's own needs no line."""
     assert "import RATE" not in source_cell(tool(with_rate), {"RATE": RATE})
-    assert f"from {__name__} import RATE" in source_cell(tool(with_rate), {"RATE": 7})
+    assert f"from {__name__} import RATE" in source_cell(tool(with_rate), {})
+    with pytest.raises(UsageError, match=f"needs RATE of {__name__}, and the notebook has others of that name"):
+        source_cell(tool(with_rate), {"RATE": 7})
+
+
+def test_a_newer_tool_of_the_notebook_stays():
+    """A tool that another one calls may have been edited; a local that is named like something of the notebook is none."""
+    text = source_cell(
+        tool(uses_another), {"helper": tool(with_rate).replace(name="helper"), "text": "mine", "tool": tool}
+    )
+
+    assert "import" not in text.partition("def ")[0]
 
 
 def test_a_tool_of_the_notebook_is_its_source():
@@ -64,6 +106,17 @@ def test_options_given_without_a_decorator_stand_above():
     again = made(source_cell(chosen, {}), {})["with_rate"]
 
     assert (again.name, again.options.approve, again(price=2.0)) == ("rated", True, 3.0)
+
+
+def test_options_are_never_lost():
+    """Also those given to a tool that has a decorator, of ours or of another kind."""
+    chosen = tool(decorated).replace(approve=True, timeout=float("inf"))
+    again = made(source_cell(chosen, {}), {})["decorated"]
+    other = made(source_cell(careful.replace(approve=False, name="bold"), {}), {})["careful"]
+
+    assert (again.options, again(size="m")) == (chosen.options, "m")
+    assert (other.name, other.options.approve, other.options.timeout) == ("bold", False, 5)
+    assert "@tool(approve=True, timeout=5)\ndef careful" in source_cell(careful, {})
 
 
 def local_tool():
@@ -85,6 +138,9 @@ def local_tool():
         (tool(Shop().price), "belongs to a class"),
         (fetch_page, "variables of the function around it"),
         (tool(len), "not at hand"),
+        (tool(lambda x: x, name="lam"), "not defined by a def"),
+        (tool(functools.partial(with_rate), name="part"), "a partial fixes"),
+        (tool(with_rate).replace(examples=[Example("go", (), "done")]), "examples elsewhere"),
     ],
 )
 def test_what_a_cell_could_not_define_is_refused(unfit, why):
