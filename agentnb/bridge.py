@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import os
 import threading
 from collections.abc import AsyncGenerator, Coroutine, Iterator
 from concurrent.futures import Future
@@ -31,6 +32,8 @@ _here = threading.local()
 _ours: WeakSet[asyncio.AbstractEventLoop] = WeakSet()
 _private_lock = threading.Lock()
 _private: asyncio.AbstractEventLoop | None = None
+_of_parents: list[Any] = []
+"""Kept, so that nothing closes them."""
 
 
 class Node:
@@ -85,7 +88,27 @@ class _Runner:
 
     def __init__(self) -> None:
         self.runner = asyncio.Runner(loop_factory=_our_loop)
-        finalize(self, self.runner.close)
+        finalize(self, _close, self.runner, os.getpid())
+
+
+def _close(runner: asyncio.Runner, process: int) -> None:
+    """Close it where it was made. To close it in a fork would unplug what wakes the parent's loop."""
+    if process == os.getpid():
+        runner.close()
+    else:
+        _of_parents.append(runner)
+
+
+def _forget_loops() -> None:
+    """In a forked child: the loops belong to the parent, down to the sockets that wake them."""
+    global _private, _private_lock
+    _of_parents.append(_private)
+    _private, _private_lock = None, threading.Lock()
+    _here.__dict__.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_loops)
 
 
 def _our_loop() -> asyncio.AbstractEventLoop:

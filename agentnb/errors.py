@@ -143,7 +143,8 @@ class RunError(AgentnbError):
     layer = "runtime"
 
     def __init__(self, message: str, *, remedy: str = "", state: Any = None) -> None:
-        waits = "Decide with run.approve(id) or run.deny(id, reason). " if getattr(state, "open_calls", ()) else ""
+        is_paused = getattr(state, "stop", None) == "paused" and state.open_calls
+        waits = "Decide with run.approve(id) or run.deny(id, reason). " if is_paused else ""
         super().__init__(message, remedy=remedy or f"{waits}Go on with agent.run(run), or look at run.steps.")
         self.state = state
 

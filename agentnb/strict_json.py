@@ -39,7 +39,7 @@ def given_object(value: Any) -> str:
         UsageError: It is no object, or holds what JSON can't.
     """
     try:
-        return clean(json.dumps(dict(value), ensure_ascii=False))
+        return clean(json.dumps(dict(value), ensure_ascii=False, allow_nan=False))
     except (TypeError, ValueError, RecursionError) as error:
         what = f"arguments are an object that JSON can hold: {error}"
         raise UsageError(what, layer="state", remedy='Give a dict such as {"city": "Oslo"}.') from None
@@ -47,7 +47,12 @@ def given_object(value: Any) -> str:
 
 def given_value(value: Any) -> str:
     """What a person gives as a result: text as it is, else as JSON text; what JSON can't hold becomes text."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    if isinstance(value, str):
+        return value
+    try:
+        return json.dumps(value, ensure_ascii=False, default=str)
+    except (TypeError, ValueError, RecursionError):
+        return f"<{type(value).__name__} that JSON can't hold>"
 
 
 class RepeatedName(ValueError):

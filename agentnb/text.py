@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 from difflib import get_close_matches
+from itertools import islice
 
 _ANSI = re.compile(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|\x1b(?:\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
@@ -71,6 +72,11 @@ def shorten(text: str, limit: int = 80) -> str:
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
+def shown(text: str, limit: int) -> str:
+    """A piece of a text that may hold anything, fit for one line of a terminal: no secret, no colour, no half emoji."""
+    return shorten(plain(mask(clean(text[: 8 * limit]))), limit)
+
+
 def counted(number: int, what: str) -> str:
     """A number with its noun: "1 step", "4 steps"."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
@@ -87,6 +93,12 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f" Did you mean {by_lower[near[0]]!r}?" if near else ""
 
 
+def listed(names: Collection[str], most: int = 20) -> str:
+    """Names with commas between; of very many the first: "a, b and 998 more"."""
+    more = len(names) - most
+    return ", ".join(islice(names, most)) + (f" and {more:,} more" if more > 0 else "")
+
+
 def no_such_tool(name: str, names: Collection[str]) -> str:
     """What a model reads when it asks for a tool that is not there: which there are, and which it may have meant."""
     hint = did_you_mean(name.rpartition(".")[2], names)
@@ -101,6 +113,11 @@ def hide(secret: str) -> None:
     pieces = {secret[i : i + _PIECE] for i in range(len(secret) - _PIECE + 1)}
     _grams.update(secret[i : i + 4] for i in range(len(secret) - 3))
     _secrets[secret] = re.compile("(?=" + "|".join(map(re.escape, sorted(pieces))) + ")")
+
+
+def knows_secrets() -> bool:
+    """Whether `hide` was told of any."""
+    return bool(_grams)
 
 
 def looks_like_key(text: str) -> bool:

@@ -117,7 +117,7 @@ class Runtime:
         except ModelError as error:
             stop = StopReason(_STOPS.get(error.kind, "error"))
             reply = ModelReply(text=error.partial, finish="error", request=error.request, notes=error.notes)
-            decision = Decision(reply, stop=stop, detail=mask(str(error)), error=error)
+            decision = Decision(reply, stop=stop, detail=clean(mask(str(error))), error=error)
         except TimeoutError:
             if not deadline.expired():
                 raise

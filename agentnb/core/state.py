@@ -27,7 +27,7 @@ from agentnb.core.model import ModelReply, ModelRequest, Prompt
 from agentnb.core.planner import Decision
 from agentnb.errors import RunError, UsageError
 from agentnb.strict_json import given_object, given_value
-from agentnb.text import clean, mask, shorten
+from agentnb.text import clean, mask, shorten, shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +220,7 @@ class State:
             UsageError: The call is not open.
         """
         name = self._owner(call_id, only_open=True)[1].name
-        text = f"Denied by the user: {clean(reason)}" if reason else "Denied by the user."
+        text = f"Denied by the user: {clean(str(reason))}" if reason else "Denied by the user."
         return self.answered(ToolResult(call_id, name, text, "denied"))
 
     def at(self, step: int) -> State:
@@ -318,8 +318,8 @@ class State:
 
     def __repr__(self) -> str:
         tokens = self.usage.total
-        said = self.detail if self.answer is None else repr(shorten(self.answer, 60))
-        told = [self.stop or f"after {self.kind}", *([mask(shorten(said))] if said else [])]
+        said = shown(self.detail, 80) if self.answer is None else repr(shown(self.answer, 60))
+        told = [self.stop or f"after {self.kind}", *([said] if said else [])]
         spent = "tokens unknown" if tokens is None else f"{tokens:,} tokens"
         return f"<State: step {self.counters.steps} · {' · '.join(told)} · {spent}>"
 
@@ -433,7 +433,7 @@ class Step:
 
     def __repr__(self) -> str:
         did = ", ".join(f"asked {call.name}" for call in self.calls) or self.decision.answer or self.decision.detail
-        return f"<Step {self.number}: {mask(shorten(did))}>"
+        return f"<Step {self.number}: {shown(did, 80) or ('asked again' if self.decision.again else 'said nothing')}>"
 
     @property
     def request(self) -> dict[str, Any] | None:

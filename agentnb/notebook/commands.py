@@ -19,7 +19,7 @@ from agentnb.notebook.names import (
 )
 from agentnb.notebook.options import sort_words, split
 from agentnb.notebook.tool_history import older
-from agentnb.text import did_you_mean
+from agentnb.text import did_you_mean, listed
 
 if TYPE_CHECKING:
     from agentnb.notebook.magics import AgentMagics
@@ -32,10 +32,18 @@ def run(magics: AgentMagics, line: str) -> None:
         UsageError: There is no such command, or its words make no sense.
     """
     name, *words = split(line) or ["help"]
-    _command(name)(magics, words)
+    command = command_named(name)
+    if len(words) > MOST_WORDS.get(name, len(words)):
+        raise UsageError(f"%agent {name}: what is {words[MOST_WORDS[name]]!r}?", remedy=f"%agent {name} --help")
+    command(magics, words)
 
 
-def _command(name: str) -> Callable[[Any, list[str]], None]:
+def command_named(name: str) -> Callable[[Any, list[str]], None]:
+    """What this command does.
+
+    Raises:
+        UsageError: There is no such command.
+    """
     if name in COMMANDS:
         return COMMANDS[name]
     remedy = f"Use one of {', '.join(COMMANDS)}.{did_you_mean(name, COMMANDS)}"
@@ -49,7 +57,6 @@ def show_help(magics: AgentMagics, words: list[str]) -> None:
     if words:
         from agentnb.notebook.manual import of_command
 
-        _command(words[0])
         print(of_command(words[0]))
         return
     print("%%agent [options]   run an agent on the text of the cell (%%agent? shows the options)")
@@ -64,7 +71,7 @@ def show_help(magics: AgentMagics, words: list[str]) -> None:
 def status(magics: AgentMagics, words: list[str]) -> None:
     """The default model, the tools at hand, the newest run."""
     print(f"model: {model_name(magics.model)}")
-    print(f"tools: {', '.join(tool.spec.name for tool in tools_of(magics.shell.user_ns)) or 'none yet'}")
+    print(f"tools: {listed([tool.spec.name for tool in tools_of(magics.shell.user_ns)]) or 'none yet'}")
     changed = older(magics.last, tools_of(magics.shell.user_ns))
     print(f"newest run: {magics.last if magics.last is not None else 'none yet'}{f' ({changed})' if changed else ''}")
 
@@ -229,6 +236,8 @@ def try_tool(magics: AgentMagics, words: list[str]) -> None:
     try_command(magics, words)
 
 
+MOST_WORDS = {"help": 1, "status": 0, "model": 1, "tools": 0, "tool": 1, "stop": 0, "recording": 2}
+"""Of the commands that take words by their place."""
 RECORDING_MODES = {
     "auto": "model calls are answered from FILE where it has them",
     "replay": "model calls are answered from FILE alone",

@@ -118,6 +118,14 @@ def _tools(space: Space, words: list[str]) -> list[str]:
     return [tool.spec.name for tool in tools_of(space)]
 
 
+def _parameters(space: Space, words: list[str]) -> list[str]:
+    """What the tool on the line still may be given: "city="."""
+    given = {word.partition("=")[0] for word in words[2:]}
+    named = [tool for tool in tools_of(space) if tool.spec.name == words[1]]
+    names = [name for tool in named for name in tool.spec.parameters.get("properties", {})]
+    return [f"{name}=" for name in names if name not in given]
+
+
 def _set(space: Space, words: list[str]) -> list[str]:
     """The variables of the prompts on the line."""
     named = words[words.index("--prompt") + 1].split(",") if "--prompt" in words[:-1] else []
@@ -129,7 +137,7 @@ def _nothing(space: Space, words: list[str]) -> list[str]:
     return []
 
 
-VALUES: dict[str, Callable[[Space, list[str]], list[str]]] = {
+VALUES: dict[str, Callable[[Space, list[str]], Iterable[str]]] = {
     "model": _models,
     "models": _models,
     "tools": lambda space, words: [*_tools(space, words), "none"],
@@ -148,13 +156,15 @@ VALUES: dict[str, Callable[[Space, list[str]], list[str]]] = {
     "scorer": lambda space, words: [],
 }
 """Name of an option to what may follow it."""
-ARGUMENTS: dict[str, Callable[[Space, list[str]], list[str]]] = {
+ARGUMENTS: dict[str, Callable[[Space, list[str]], Iterable[str]]] = {
     "model": _models,
+    "help": lambda space, words: COMMANDS if len(words) == 1 else [],
     "tool": _tools,
-    "try": _tools,
+    "try": lambda space, words: _tools(space, words) if len(words) == 1 else _parameters(space, words),
     "resume": _held(State),
     "rerun": _held(State),
     "fork": _held(State),
+    "show": _held(State),
     "plot": _held(State),
     "diff": _held(State),
     "loop": _held(State),

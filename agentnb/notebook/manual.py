@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import takewhile
 from typing import Any
 
-from agentnb.notebook.commands import COMMANDS
+from agentnb.notebook.commands import COMMANDS, command_named
 from agentnb.notebook.options import split
 
 EXAMPLES = {
@@ -53,7 +53,7 @@ def manual(magic: Any, line: str = "") -> str:
     Example: %agent fork run --at 2 -o other
     """
     command = line.split()[0] if line.split() else ""
-    if command in COMMANDS:
+    if command and not command.startswith("-"):
         return of_command(command)
     example = "\n".join(f"  {each}" for each in _OF_CELLS[magic.__name__].split("\n"))
     return "\n".join([_about(magic), "", example, "", *_options(magic)]).rstrip()
@@ -76,7 +76,12 @@ async def told(text: str) -> None:
 
 
 def of_command(command: str) -> str:
-    """Help on this command of `%agent`."""
+    """Help on this command of `%agent`.
+
+    Raises:
+        UsageError: There is no such command.
+    """
+    command_named(command)
     words = (COMMANDS[command].__doc__ or "").splitlines()[0]
     takes_words = re.match(r"\[?(?:-|[A-Z]{2})", words) is not None
     first = f"%agent {command} {words}" if takes_words else f"%agent {command}: {words}"

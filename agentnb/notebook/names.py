@@ -11,7 +11,7 @@ from agentnb.agent import Agent
 from agentnb.core.state import State
 from agentnb.errors import UsageError
 from agentnb.models.catalog import LOCAL, known_providers
-from agentnb.text import did_you_mean
+from agentnb.text import did_you_mean, listed
 from agentnb.tools.tool import Tool, to_tools
 
 
@@ -57,7 +57,7 @@ def _tools(word: str, namespace: Mapping[str, Any], at_hand: Sequence[Any]) -> t
     if callable(value) or hasattr(value, "spec") or isinstance(value, list | tuple) or is_server(value):
         return to_tools(value)
     known = [*dict.fromkeys(tool.spec.name for tool in at_hand)]
-    remedy = f"The tools of this notebook: {', '.join(known) or 'none yet'}.{did_you_mean(word, known)}"
+    remedy = f"The tools of this notebook: {listed(known) or 'none yet'}.{did_you_mean(word, known)}"
     raise UsageError(f"--tools: nothing is named {word!r}", remedy=remedy)
 
 
@@ -77,7 +77,7 @@ def run_named(name: str, namespace: Mapping[str, Any]) -> State:
         return value
     runs = runs_of(namespace)
     what = "nothing is named" if value is None else f"no run, but {type(value).__name__}, is named"
-    remedy = f"The runs of this notebook: {', '.join(runs) or 'none yet'}.{did_you_mean(name, runs)}"
+    remedy = f"The runs of this notebook: {listed(runs) or 'none yet'}.{did_you_mean(name, runs)}"
     raise UsageError(f"{what} {name!r}", remedy=remedy)
 
 
@@ -101,7 +101,7 @@ def tool_named(words: Sequence[str], namespace: Mapping[str, Any], usage: str) -
     if words and words[0] in tools:
         return tools[words[0]]
     what = f"no tool is named {words[0]!r}" if words else f"{usage.partition(' NAME')[0]} takes a tool's name"
-    known = f"The tools of this notebook: {', '.join(tools) or 'none yet'}."
+    known = f"The tools of this notebook: {listed(tools) or 'none yet'}."
     raise UsageError(what, remedy=f"{known}{did_you_mean(words[0], tools) if words else ''} {usage}")
 
 

@@ -26,7 +26,10 @@ _WHO_AND_WHEN = ("metadata", "user", "safety_identifier", "session_id", "request
 NOT_CONTENT = frozenset((*_HOW_SENT, *_WHO_AND_WHEN, "idempotency_key", "timestamp"))
 """Parameters that do not change what is asked."""
 _PRIVATE = re.compile(r"(?i)(proxy-)?authorization|(x-)?api[-_]?key|(set-)?cookie")
+_NAME = re.compile(r"[a-z_]{1,20}")
 _KEPT_PROMPTS = 64
+HUGE_BITS = 14_000
+"""Python reads no longer number, by default, from its decimal digits."""
 
 
 def tidy(value: Any) -> Any:
@@ -34,14 +37,22 @@ def tidy(value: Any) -> Any:
     if isinstance(value, str):
         return mask(clean(value))
     if isinstance(value, Mapping):
-        return {tidy(str(key)): _hidden_or_tidy(str(key), each) for key, each in value.items()}
+        return {_tidy_key(key): _hidden_or_tidy(str(key), each) for key, each in value.items()}
     if isinstance(value, list | tuple):
         return [tidy(each) for each in value]
     if value is None or isinstance(value, bool):
         return value
+    if isinstance(value, int) and value.bit_length() >= HUGE_BITS:
+        return hex(value)
     text = clean(str(value))
     is_number = isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
     return value if is_number and mask(text) == text else mask(text)
+
+
+def _tidy_key(key: Any) -> str:
+    """A name of small letters alone, such as one of our own fields, holds no secret, whatever a secret begins with."""
+    text = clean(str(key))
+    return text if _NAME.fullmatch(text) else mask(text)
 
 
 def _hidden_or_tidy(key: str, value: Any) -> Any:

@@ -104,6 +104,9 @@ class RunFile:
         """Device, inode and length of the file as it was left."""
         self._since = self._until = 0
         """When it changed last: its time is in between. After a write that is known no closer without asking again."""
+        self._asks_again = False
+        """The file system has a clock of its own, so it is asked after each write."""
+        self._process = os.getpid()
         self._ids: set[str] = set()
         self._last = ""
 
@@ -112,8 +115,8 @@ class RunFile:
         self._append(lambda: self._told(states, by_loop))
 
     def begin(self, call: ToolCall, state: State | None) -> None:
-        """Note that a call is about to run."""
-        self._append(lambda: [self._begun(call, state)])
+        """Note that a call of this State is about to run, after the State itself where the file lacks it."""
+        self._append(lambda: [*(self._told_one(state) if state else ()), self._begun(call, state)])
 
     def holds(self, state: State) -> bool:
         """Whether this State was saved a short while ago."""
@@ -137,12 +140,17 @@ class RunFile:
 
     def _locked(self) -> int:
         """The file, open and locked; one that was put in its place meanwhile is opened anew."""
+        if self._process != os.getpid():  # a fork shares the open file with its parent, and so the lock
+            self._process, self._seen = os.getpid(), ()
+            self._release()
         file = self._open() if self._file is None else self._file
         lock(file)
         now = _stamp(self._name)
-        if now[:3] == self._seen and self._since <= now[3] <= self._until:
-            self._since = self._until = now[3]
-            return file
+        if now and now[:3] == self._seen:
+            if self._since <= now[3] <= self._until:
+                self._since = self._until = now[3]
+                return file
+            self._asks_again = True
         if now[:2] != _stamp(file)[:2]:
             self._release()
             file = self._open()
@@ -194,6 +202,8 @@ class RunFile:
         _write(file, content)
         lines.wrote(content, len(new) + (not lines.number))
         self._seen, self._until = (*self._seen[:2], lines.end), time_ns()
+        if self._asks_again:
+            self._since = self._until = _stamp(file)[3]
 
     def _begun(self, call: ToolCall, state: State | None) -> str:
         after = self._recent[id(state)][1] if id(state) in self._recent else None

@@ -33,6 +33,8 @@ _CONFIG = ConfigDict(extra="forbid", val_json_bytes="base64", ser_json_bytes="ba
 _DATA = ("default", "enum", "const", "examples")
 """Keys of a JSON Schema whose values are data, not schemas."""
 _THIN_WORDS = 3
+_SHORTEST_NAME = 3
+_SAYS_NOTHING = ("func", "function", "foo", "bar", "baz", "tool", "my_tool", "test", "tmp", "do_it", "helper", "main")
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +135,8 @@ def lint(tool: Tool) -> tuple[str, ...]:
     """Warnings for the author: what the model is told too little about; () when all is well."""
     spec = tool.spec
     warnings = []
+    if len(spec.name) < _SHORTEST_NAME or spec.name.lower() in _SAYS_NOTHING:
+        warnings.append(f"{spec.name} is a name that says nothing: call the tool after what it does, get_weather.")
     if not spec.description:
         warnings.append(f"{spec.name} has no docstring: the model can't know when to use it.")
     elif len(spec.description.split()) < _THIN_WORDS:

@@ -270,6 +270,38 @@ def test_secrets_are_masked_everywhere(path):
     assert load(path).goal == "go [hidden]"
 
 
+@pytest.mark.parametrize("secret", ['p4ssW0r"9Xk2Lm', "p4ss\\W0r9Xk2Lm", "p4ssW0r\t9Xk2Lm", "decision-2024-key"])
+def test_secrets_are_masked_whatever_signs_json_writes_for_them(path, secret):
+    """A quote, a backslash, a tab; a colour code inside; one that begins like a field of the file."""
+    hide(secret)
+    coloured = f"{secret[:5]}\x1b[31m{secret[5:]}"
+    run = State.start("go").planned(Decision(answer=f"It is {secret}, in red {coloured}."))
+    save(run, path)
+
+    assert load(path).answer == "It is [hidden], in red [hidden]."
+    assert load(path).steps[0].decision.answer
+
+
+def test_numbers_and_levels_beyond_reason_are_kept_or_left_out(path):
+    """A number too long to be read again is left out as a value and told in hex elsewhere; deep replies stay whole."""
+    deep = inner = []
+    for _ in range(400):
+        inner.append(inner := [])
+    call = ToolCall("a", "big")
+    reply = ModelReply(calls=(call,), raw={"role": "assistant", "extra": deep}, cost=1.2e-05)
+    state = State.start("go").planned(Decision(reply, calls=(call,)))
+    state = state.answered(ToolResult("a", "big", "huge", value=10**6000, arguments={"n": 10**5000}))
+    save(state, path)
+    before = path.read_bytes()
+    save(loaded := load(path), path)
+
+    assert path.read_bytes() == before
+    assert loaded.results[0].value is None
+    assert loaded.results[0].arguments["n"] == hex(10**5000)
+    assert loaded.steps[0].reply.raw["extra"] == deep
+    assert loaded.steps[0].reply.cost == 1.2e-05
+
+
 def test_secrets_of_digits_are_masked_in_numbers(path):
     """A key that is a number stands nowhere as a number either."""
     hide("730265519048")

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import pickle
+import subprocess
+import sys
+import time
 from dataclasses import replace
 
 import pytest
 from fakes import several
 
-from agentnb import Agent, Approval, Limits, ScriptedModel, State, StopReason, calls, load, save, text, tool
+from agentnb import Agent, Approval, Limits, ScriptedModel, State, StopReason, calls, load, load_all, save, text, tool
 from agentnb.core.messages import ToolCall
 from agentnb.core.middleware import Budget, Middleware, StateMade, ToolStarted, current_budget
 from agentnb.core.model import Prompt
@@ -134,6 +138,51 @@ def test_a_run_that_begins_with_open_calls_is_saved_before_they_run(path):
     assert found[0].results[0].content == MAY_HAVE_RUN
     assert found[0].parent == base
     assert load(path) == run
+
+
+@pytest.mark.parametrize("hours", [-1, 1])
+def test_a_file_whose_time_is_another_one_keeps_its_marks(path, hours):
+    """A file server's clock, or a touch, may set any time: each call is still noted in its run, and nothing is doubled."""
+    saving = Saving(path)
+    states = [State.start(goal).planned(Decision(calls=(ToolCall("a", "pay"),))) for goal in ("one", "two")]
+    for state in states:
+        saving(StateMade(state))
+        os.utime(path, (time.time() + 3600 * hours,) * 2)
+        begins(saving, state, ToolCall("a", "pay"))
+        os.utime(path, (time.time() + 7200 * hours,) * 2)
+
+    assert [load_run.results[0].content for load_run in load_all(path)] == [MAY_HAVE_RUN] * 2
+    assert len(lines(path)) == 1 + 2 * 3
+
+
+FORKS = """
+import multiprocessing, sys
+from agentnb import Agent, save
+agent = Agent(lambda request: "done")
+def work(number):
+    for n in range(20):
+        save(agent.run(f"task {number} {n}"), sys.argv[1])
+if __name__ == "__main__":
+    save(agent.run("first"), sys.argv[1])
+    context = multiprocessing.get_context("fork")
+    children = [context.Process(target=work, args=(number,)) for number in range(4)]
+    [child.start() for child in children]
+    [child.join(40) for child in children]
+    print([child.exitcode for child in children])
+    [child.kill() for child in children]
+    print(agent.run("last").answer)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_forked_children_run_and_save_beside_each_other(path):
+    """A fork shares neither the loop nor the lock of its parent: all runs end, and all are in the file."""
+    command = [sys.executable, "-W", "ignore", "-c", FORKS, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=True)
+
+    assert done.stdout.split("\n")[:2] == ["[0, 0, 0, 0]", "done"]
+    assert len(load_all(path)) == 81
 
 
 def test_a_begun_call_of_an_unknown_run_is_left_aside(path):
