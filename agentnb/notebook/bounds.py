@@ -46,12 +46,17 @@ class Budget:
     """Number of the newest step that was shown."""
     kept: int = 0
     """Bytes that the final block leaves for the record of the run."""
+    ahead: int | None = None
+    """How many steps are still to come; None: it is not known."""
 
     @property
     def step(self) -> int:
-        """The room of the next step: 30 kB or an eighth of what is left beside the final block, and never nothing."""
+        """The room of the next step, 30 kB at most, and never nothing.
+
+        It is an eighth of what is left beside the final block, or an even share where fewer steps are to come.
+        """
         left = self.total - self.total // 5 - self.spent
-        return max(LEAST_BYTES, min(STEP_BYTES, left // 8))
+        return max(LEAST_BYTES, min(STEP_BYTES, left // min(8, self.ahead or 8)))
 
     @property
     def final(self) -> int:
@@ -67,6 +72,8 @@ class Budget:
         """These texts were shown in one display, that of this step."""
         self.spent += _DISPLAY_BYTES + sum(map(cost, texts))
         self.first, self.last = self.first or step, step or self.last
+        if step and self.ahead is not None:
+            self.ahead = max(1, self.ahead - 1)
 
 
 def cost(text: str) -> int:

@@ -6,6 +6,7 @@ under the panel, which needs neither kernel nor widgets to be read. Elsewhere it
     panel_bench     the fields, the runs, the State that is looked at     panel_views     HTML and text
     panel_actions   what each button stands for                           panel_widgets   the widgets
     panel_run       a press becomes a run                                 panel_plots     the pictures
+    panel_folds     what opens and closes
 """
 
 from __future__ import annotations

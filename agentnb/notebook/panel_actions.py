@@ -38,6 +38,12 @@ class Action:
     """Whether a run follows."""
     problem: str = ""
     """Why the button can do nothing now; "" when it can."""
+    in_text: bool = False
+    """Whether that lies in what is written in a field: what was typed last may still be on its way."""
+
+
+class TextProblem(UsageError):
+    """What is written in a field makes no sense yet."""
 
 
 def action(bench: Bench, button: str) -> Action:
@@ -45,7 +51,7 @@ def action(bench: Bench, button: str) -> Action:
     try:
         return BUTTONS[button][1](bench)
     except AgentnbError as error:
-        return Action(problem=error.message)
+        return Action(problem=error.message, in_text=isinstance(error, TextProblem))
 
 
 # ── runs ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -54,13 +60,13 @@ def action(bench: Bench, button: str) -> Action:
 def _run(bench: Bench, **limits: str) -> Action:
     goal, out, words = bench.fields.goal, bench.fresh_name(), bench.words(**limits)
     if not goal.strip():
-        raise UsageError("there is no goal yet")
+        raise TextProblem("there is no goal yet: write one, then press Run or Step")
     return Action(_magic(words, f"-o {out}", goal), out, State.start(goal), words, goes=True)
 
 
 def _step(bench: Bench) -> Action:
     state = bench.state
-    if state is None or state.answer is not None:
+    if state is None or state.answer is not None or bench.has_new_goal:
         return _run(bench, steps="1")
     return _resume(bench, steps="1")
 
@@ -91,6 +97,8 @@ def _fork(bench: Bench) -> Action:
 
 def _say(bench: Bench) -> Action:
     state, text = _seen(bench), bench.fields.message
+    if not text.strip():
+        raise TextProblem("there is no message yet: write one, then press Say")
     said = state.say(text)
     if state is not bench.newest:
         out = bench.fresh_name()
@@ -132,7 +140,7 @@ def _with_arguments(bench: Bench) -> Action:
         raise UsageError("this call has not run yet: approve it with these arguments")
     given = _given_arguments(bench, call)
     if given is None:
-        raise UsageError("these are the arguments of the model")
+        raise TextProblem("these are the arguments of the model: change them first")
     step = _whole_step(bench)
     here = f"{bench.shown}.steps[{step.number - 1}]"
     expression, state = f"{here}.plan", step.plan
@@ -150,7 +158,7 @@ def _with_result(bench: Bench) -> Action:
     call, text, run = _edited(bench), bench.fields.result, bench.runs[bench.shown]
     step = _whole_step(bench)
     if any(result.call_id == call.id and text == shown(result.content) for result in step.results):
-        raise UsageError("this is the result as it is")
+        raise TextProblem("this is the result as it is: change it first")
     is_open = call in run.open_calls
     later = step.number < run.counters.steps
     whole, where = (run.at(step.number + 1), f".at({step.number + 1})") if later else (run, "")
@@ -168,9 +176,9 @@ def _given_arguments(bench: Bench, call: ToolCall) -> dict[str, Any] | None:
     try:
         given = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"the arguments are no JSON: {error}") from None
+        raise TextProblem(f"the arguments are no JSON: {error}") from None
     if not isinstance(given, dict):
-        raise UsageError('the arguments are a JSON object, such as {"city": "Oslo"}')
+        raise TextProblem('the arguments are a JSON object, such as {"city": "Oslo"}')
     return None if given == _object(call.arguments) else given
 
 

@@ -13,6 +13,7 @@ from collections.abc import MutableMapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from agentnb import settings
 from agentnb.agent import Agent
 from agentnb.core.messages import ToolCall
 from agentnb.core.state import State, Step
@@ -69,6 +70,9 @@ class Bench:
         """The run that is looked at; "" while there is none."""
         self.position: int | None = None
         """Which State of it, from 0; None follows the newest."""
+        self._goal_then = goal
+        """What stood in the goal's field when that run came to be looked at."""
+        self._base: tuple[tuple[Any, ...], tuple[Any, ...], Agent] | None = None
         base = self.base
         self.fields = Fields(goal, planner=base.planner if isinstance(base.planner, str) else "")
         self.fields.limits = _limit_texts(base)
@@ -77,8 +81,13 @@ class Bench:
 
     @property
     def base(self) -> Agent:
-        """The agent before the fields change it."""
-        return self.agent(f"--agent {self.agent_name}" if self.agent_name else "")
+        """The agent before the fields change it; made again only when what it is made of has changed."""
+        made_of = (self.space.get(self.agent_name), *tools_of(self.space))
+        key = (settings.whole("MAX_ITERATIONS"), *map(id, made_of))
+        if self._base is None or self._base[0] != key:
+            agent = self.agent(f"--agent {self.agent_name}" if self.agent_name else "")
+            self._base = key, made_of, agent  # kept, so that each id stays its own
+        return self._base[2]
 
     def agent(self, words: str | None = None) -> Agent:
         """The Agent that the fields, or these words of a magic line, describe.
@@ -102,11 +111,11 @@ class Bench:
         agent = self.space.get(self.agent_name)
         return {tool.spec.name: tool.spec.version for tool in agent.tools} if isinstance(agent, Agent) else {}
 
-    def is_checked(self, name: str) -> bool:
-        """Whether the agent may use this tool; at first those that it came with."""
-        if name in self.fields.tools:
-            return self.fields.tools[name]
-        return any(tool.spec.name == name for tool in self.base.tools)
+    @property
+    def checked(self) -> tuple[Any, ...]:
+        """The tools that the agent may use; at first those that it came with."""
+        own = {tool.spec.name for tool in self.base.tools}
+        return tuple(tool for name, tool in self.tools.items() if self.fields.tools.get(name, name in own))
 
     def words(self, **limits: str) -> str:
         """The options that make the agent of the fields: what differs from the agent in its variable.
@@ -127,7 +136,7 @@ class Bench:
         return " ".join(words)
 
     def _tool_words(self, base: Agent) -> list[str]:
-        chosen = [tool for name, tool in self.tools.items() if self.is_checked(name)]
+        chosen = self.checked
         if [tool.spec.version for tool in chosen] == [tool.spec.version for tool in base.tools]:
             return []
         return [f"-t {','.join(tool.spec.name for tool in chosen) or 'none'}"]
@@ -140,6 +149,8 @@ class Bench:
 
     def show(self, name: str, position: int | None = None) -> None:
         """Look at a State of a run, or follow its newest."""
+        if name != self.shown:
+            self._goal_then = self.fields.goal
         self.shown, self.position = name, position
 
     @property
@@ -159,6 +170,12 @@ class Bench:
             return self.newest
         states = self.states
         return states[min(self.position, len(states) - 1)] if states else None
+
+    @property
+    def has_new_goal(self) -> bool:
+        """Whether a goal was written since this run came to be looked at, and it is another than the run's."""
+        goal = self.fields.goal.strip()
+        return self.newest is not None and goal not in ("", self._goal_then.strip(), self.newest.goal.strip())
 
     @property
     def step(self) -> Step | None:

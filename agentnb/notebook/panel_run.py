@@ -44,6 +44,7 @@ class PanelRun:
         self.progress = Progress()
         self.problem: Sequence[str] = ()
         """The newest error, in lines."""
+        self._in_text = False
         self.task: asyncio.Task[None] | None = None
         """The run that is on."""
         self.version = 0
@@ -60,7 +61,7 @@ class PanelRun:
             self.problem = ["A run is on: stop it first."]
             return None
         made = action(self.bench, button)
-        self.problem = [made.problem] if made.problem else ()
+        self.problem, self._in_text = [made.problem] if made.problem else (), made.in_text
         if made.state is None:
             return None
         try:
@@ -81,6 +82,11 @@ class PanelRun:
         """End the run that is on, from any thread; it is kept and can be resumed."""
         if self.task is not None and self._loop is not None:
             self._loop.call_soon_threadsafe(self.task.cancel)
+
+    def written(self) -> None:
+        """A field was changed: a problem that lay in one is told no longer."""
+        if self._in_text:
+            self.problem, self._in_text = (), False
 
     async def _go(self, made: Action, agent: Agent) -> None:
         self.progress = Progress(agent.planner)

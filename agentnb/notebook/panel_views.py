@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 from agentnb.core.messages import Message
@@ -26,6 +26,19 @@ _LIT = ";border:2px solid;font-weight:bold;background:rgba(128,128,128,.25)"
 _STATE_BYTES = 30_000
 _RECORD_BYTES = 40_000
 _MOST_ROWS = 30
+MOST_TOOLS = 60
+"""Tools that are listed one by one."""
+
+
+def goal_html(bench: Bench) -> str:
+    """Which goal Step goes on with, where the run that is looked at has another than the field."""
+    run, goal = bench.newest, bench.fields.goal.strip()
+    if run is None or run.answer is not None or goal in ("", run.goal.strip()):
+        return ""
+    if bench.has_new_goal:
+        return block(quiet(f"Step begins {bench.fresh_name()} with the new goal; Resume goes on with {bench.shown}."))
+    told = f"Step and Resume go on with {bench.shown}, whose goal is another: {shorten(run.goal, 80)}"
+    return block(quiet(told))
 
 
 def machine_html(phase: str, visits: Mapping[str, int]) -> str:
@@ -137,6 +150,16 @@ def tool_label(tool: Any, checked_version: str = "") -> str:
     return version_words(now) + changed
 
 
+def more_tools_html(tools: Mapping[str, Any], used: Container[str]) -> str:
+    """How many tools have no check box, how many of them are in use, and what chooses them; "" when each has one."""
+    more = [*tools][MOST_TOOLS:]
+    if not more:
+        return ""
+    own = sum(name in used for name in more)
+    told = f"… and {len(more):,} more, of which the agent has {own:,}: -t one,other or Agent(tools=[...]) chooses them."
+    return block(quiet(told))
+
+
 # ── ordinary output ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -144,17 +167,18 @@ def form_block(bench: Bench, live: bool) -> Block:
     """The panel without widgets: what it would run, and with which cells."""
     agent = bench.agent()
     limits = ", ".join(f"{name.replace('_', ' ')} {text}" for name, text in bench.fields.limits.items() if text)
-    tools = [version_words(tool.spec.version) or tool.spec.name for tool in agent.tools]
+    tools = [version_words(tool.spec.version) or tool.spec.name for tool in agent.tools[:MOST_TOOLS]]
+    more = len(agent.tools) - len(tools)
     planner = agent.planner if isinstance(agent.planner, str) else type(agent.planner).__name__
     rows = {
         "agent": bench.agent_name or "the notebook's default",
         "model": model_name(agent.model),
         "planner": planner,
-        "tools": ", ".join(tools) or "none",
+        "tools": (", ".join(tools) or "none") + (f" and {more:,} more" if more else ""),
         "limits": limits or "none",
         "goal": shorten(bench.fields.goal, 300) or "none yet",
     }
-    title = f"Panel · agent {agent.name} · {counted(len(tools), 'tool')}"
+    title = f"Panel · agent {agent.name} · {counted(len(agent.tools), 'tool')}"
     hint = _LIVE if live else _STATIC
     rows = {name: shown(text) for name, text in rows.items()}
     text = "\n".join([shown(title), *(f"  {name:<8} {value}" for name, value in rows.items()), hint])
@@ -164,8 +188,8 @@ def form_block(bench: Bench, live: bool) -> Block:
 
 
 _LIVE = (
-    "The buttons live as long as this kernel, and come back when the cell is run again; what they run is recorded "
-    "below them and stays."
+    "The buttons live as long as this kernel, and come back when the cell is run again. What they run is recorded "
+    "below them and stays; after a reload of the page JupyterLab records no more there: %agent show NAME shows a run."
 )
 _STATIC = (
     "This is the panel's static form: its buttons appear where a person sits in front of the kernel, such as in "
@@ -175,8 +199,9 @@ _STATIC = (
 
 def record_block(made: Action, state: State, since: int) -> Block:
     """What one press of a button has run, as one ordinary output: the cell, the steps, the end."""
-    budget = Budget(_RECORD_BYTES)
-    blocks = [step_block(step, budget, made.out) for step in state.steps[since : since + _MOST_ROWS]]
+    steps = state.steps[since : since + _MOST_ROWS]
+    budget = Budget(_RECORD_BYTES, ahead=len(steps))
+    blocks = [step_block(step, budget, made.out) for step in steps]
     blocks.append(final_block(state, budget, name=made.out, since=since))
     line = shorten(made.cell.split("\n")[-1 if made.cell.startswith("%agent") else 0], 160)
     title = f"{made.out} · {stop_words(state)} · {counted(state.counters.steps - since, 'new step')}"

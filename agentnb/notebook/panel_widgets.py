@@ -17,11 +17,15 @@ from agentnb.notebook.bounds import shown
 from agentnb.notebook.names import model_name
 from agentnb.notebook.options import LIMITS
 from agentnb.notebook.panel_actions import BUTTONS, STOP_LINE, Action, action
+from agentnb.notebook.panel_folds import Folds
 from agentnb.notebook.panel_plots import PanelPlots
 from agentnb.notebook.panel_run import PanelRun, error_lines
 from agentnb.notebook.panel_views import (
+    MOST_TOOLS,
     cells_html,
+    goal_html,
     machine_html,
+    more_tools_html,
     phase_of,
     problem_html,
     state_html,
@@ -37,8 +41,6 @@ if TYPE_CHECKING:
 PLANNERS = (("tools: tool calling", "tools"), ("json: a JSON plan", "json"), ("you: you decide", "you"))
 TICK_SECONDS = 0.25
 _SLOW_TICKS = 4
-_PLOTS = 2
-"""The place of their fold."""
 _ICONS = {"run": "play", "step": "step-forward", "resume": "forward", "fork": "code-fork"}
 _ROW = {"flex_flow": "row wrap", "align_items": "center"}
 
@@ -88,9 +90,9 @@ class PanelWidgets:
         planner.value = fields.planner
         self.planner = self._bound(planner, "planner", width="20em")
         self.limits = {name: self._limit(name) for name in LIMITS}
-        self.tools_box = kit.HBox([], layout=kit.Layout(**_ROW))
+        self.tools_box, self.more_tools = kit.HBox([], layout=kit.Layout(**_ROW)), kit.HTML()
         limits = [self._label("Limits"), *self.limits.values()]
-        rows = [[self.model, self.planner], limits, [self._label("Tools"), self.tools_box]]
+        rows = [[self.model, self.planner], limits, [self._label("Tools"), self.tools_box, self.more_tools]]
         return [self.goal, *(kit.HBox(row, layout=kit.Layout(**_ROW)) for row in rows)]
 
     def _label(self, text: str) -> Any:
@@ -115,8 +117,8 @@ class PanelWidgets:
         self.shut.layout = kit.Layout(width="auto", margin="2px 2px 2px 2em")
         self.shut.on_click(lambda _: self._call(self._close))
         first = [self.buttons["run"], self.buttons["step"], self.stop, self.buttons["resume"], self.shut]
-        self.status, self.problem = kit.HTML(), kit.HTML()
-        return [kit.HBox(first, layout=kit.Layout(**_ROW)), self.status, self.problem]
+        self.goals, self.status, self.problem = kit.HTML(), kit.HTML(), kit.HTML()
+        return [kit.HBox(first, layout=kit.Layout(**_ROW)), self.goals, self.status, self.problem]
 
     def _looking(self) -> list[Any]:
         kit = self._kit
@@ -159,11 +161,17 @@ class PanelWidgets:
         row = kit.HBox([self.which_cell, self.write_cell], layout=kit.Layout(**_ROW))
         self.plots = PanelPlots(kit, self.bench, self._call)
         cells = kit.VBox([row, self.written, self.cells])
-        folds = kit.Accordion([self.tokens, cells, self.plots.box], selected_index=0)
-        for number, title in enumerate(("Tokens and steps", "Cells behind the buttons", "Plots")):
-            folds.set_title(number, title)
-        folds.observe(lambda change: self._call(self.plots.look, change["new"] == _PLOTS), "selected_index")
-        return [folds]
+        boxes = {"Tokens and steps": self.tokens, "Cells behind the buttons": cells, "Plots": self.plots.box}
+        self.folds = Folds(kit, boxes, self._call, self._fold_turned)
+        return [self.folds.box]
+
+    def _fold_turned(self, title: str, is_open: bool) -> None:
+        if title == "Plots":
+            self.plots.look(is_open)
+
+    def open_fold(self, title: str, is_open: bool = True) -> None:
+        """Open or close one of the folds, as its button does."""
+        self.folds.open(title, is_open)
 
     # ── from the person ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -186,6 +194,7 @@ class PanelWidgets:
 
     def _put(self, put: Callable[[Any], Any], value: Any) -> None:
         put(value)
+        self.run.written()
         self.refresh()
 
     def _button(self, name: str) -> Any:
@@ -264,13 +273,18 @@ class PanelWidgets:
             self.stop.disabled = not running
 
     def _refresh_tools(self) -> None:
-        own = self.bench.versions
-        rows = [(name, tool_label(tool, own.get(name, ""))) for name, tool in self.bench.tools.items()]
+        tools, versions = self.bench.tools, self.bench.versions
+        rows = [(name, tool_label(tools[name], versions.get(name, ""))) for name in [*tools][:MOST_TOOLS]]
+        checked = {tool.spec.name for tool in self.bench.checked}
         if [(box.tooltip, box.description) for box in self.tools_box.children] != rows:
-            self.tools_box.children = [self._tool_check(name, label) for name, label in rows]
+            before = self.tools_box.children
+            self.tools_box.children = [self._tool_check(name, label, name in checked) for name, label in rows]
+            for box in before:
+                box.close()
+        _set(self.more_tools, more_tools_html(tools, checked))
 
-    def _tool_check(self, name: str, label: str) -> Any:
-        made = self._kit.Checkbox(value=self.bench.is_checked(name), description=label, tooltip=name, indent=False)
+    def _tool_check(self, name: str, label: str, is_checked: bool) -> Any:
+        made = self._kit.Checkbox(value=is_checked, description=label, tooltip=name, indent=False)
         made.layout = self._kit.Layout(width="auto", margin="0 1.5em 0 0")
         made.observe(self._changed(lambda value: self.bench.fields.tools.__setitem__(name, value)), "value")
         return made
@@ -320,9 +334,10 @@ class PanelWidgets:
         running = self.run.task is not None
         for name, made in actions.items():
             button = self.buttons[name]
-            button.disabled = running or bool(made.problem)
+            button.disabled = running or (bool(made.problem) and not made.in_text)
             button.tooltip = _tooltip(made)
         _set(self.cells, cells_html(actions))
+        _set(self.goals, goal_html(self.bench))
 
     def end(self) -> None:
         """Draw nothing more."""

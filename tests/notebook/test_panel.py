@@ -14,7 +14,16 @@ from agentnb.notebook.options import split
 from agentnb.notebook.panel_actions import BUTTONS, action
 from agentnb.notebook.panel_bench import Bench
 from agentnb.notebook.panel_run import PanelRun
-from agentnb.notebook.panel_views import cells_html, form_block, machine_html, phase_of, state_html, tokens_html
+from agentnb.notebook.panel_views import (
+    cells_html,
+    form_block,
+    goal_html,
+    machine_html,
+    more_tools_html,
+    phase_of,
+    state_html,
+    tokens_html,
+)
 from agentnb.notebook.tool_history import see
 
 
@@ -130,6 +139,64 @@ def test_a_tool_that_was_defined_again_is_the_one_that_runs(desk):
     assert desk.space["run_2"].answer == "300.0 and 300.0"
 
 
+def test_the_agent_is_made_again_only_when_something_changed(desk):
+    """A panel with many tools asks for it at every turn; another definition or another agent is seen."""
+    first = desk.bench.base
+    assert desk.bench.base is first
+    desk.space["more"] = get_weather.replace(name="more")
+    assert "more" in desk.bench.tools
+    desk.space["agent"] = Agent(model=says, tools=[send])
+
+    assert [each.spec.name for each in desk.bench.base.tools] == ["send"]
+    del desk.space["agent"]
+    assert "holds no Agent" in action(desk.bench, "run").problem
+
+
+def test_without_an_agent_its_limits_are_those_of_now(monkeypatch):
+    """The notebook's default agent has the steps of MAX_ITERATIONS, also when that changes while the panel is open."""
+    bench = Bench({}, goal="How warm?")
+    assert bench.words() == ""
+    monkeypatch.setenv("MAX_ITERATIONS", "1000")
+
+    assert bench.words() == "--steps 20"
+
+
+def test_many_tools_are_counted():
+    """Above 60 the rest is told in words, with how many of them are in use."""
+    tools = {f"tool_{number}": None for number in range(1_100)}
+
+    assert more_tools_html(dict.fromkeys("abc"), ()) == ""
+    assert "… and 1,040 more, of which the agent has 1:" in more_tools_html(tools, {"tool_3", "tool_70"})
+
+
+def test_a_new_goal_begins_a_new_run_at_step(desk):
+    """A goal that was changed under an unfinished run is what Step takes up; a line says so, Resume goes on."""
+    desk.press("step")
+    assert goal_html(desk.bench) == ""
+    desk.bench.fields.goal = "How cold?"
+    assert action(desk.bench, "step").cell == "%%agent --agent agent --steps 1 -o run_2\nHow cold?"
+    assert action(desk.bench, "resume").cell == "%agent resume run --agent agent"
+    assert "Step begins run_2 with the new goal; Resume goes on with run." in goal_html(desk.bench)
+    desk.press("step")
+
+    assert desk.space["run_2"].goal == "How cold?"
+    assert desk.space["run"].goal == "How warm?"
+    assert action(desk.bench, "step").cell.startswith("%agent resume run_2")
+
+
+def test_a_run_that_is_chosen_goes_on_whatever_its_goal(desk):
+    """Looking back at an unfinished run is no new goal: Step goes on with it, and the line names its goal."""
+    desk.press("step")
+    desk.bench.fields.goal = "How <b>cold</b>?"
+    desk.press("step")
+    desk.bench.show("run")
+
+    assert action(desk.bench, "step").cell == "%agent resume run --agent agent --steps 1"
+    assert "go on with run, whose goal is another: How warm?" in goal_html(desk.bench)
+    desk.press("resume")
+    assert goal_html(desk.bench) == ""
+
+
 def test_step_makes_one_step_and_resume_the_rest(desk):
     """Step starts a run or goes on with it, one model call and its tools at a time."""
     assert action(desk.bench, "step").cell == "%%agent --agent agent --steps 1 -o run\nHow warm?"
@@ -204,6 +271,43 @@ def test_arguments_that_change_nothing_or_make_no_sense(desk, text, words):
     assert words in action(desk.bench, "arguments").problem
 
 
+@pytest.mark.parametrize(
+    ("button", "fields", "in_text"),
+    [
+        ("run", {"goal": " "}, True),
+        ("say", {"message": ""}, True),
+        ("arguments", {"arguments": "{"}, True),
+        ("arguments", {"arguments": ""}, True),
+        ("result", {"result": "31.0"}, True),
+        ("approve", {}, False),
+        ("resume", {}, False),
+    ],
+)
+def test_a_problem_in_a_text_is_told_at_the_press(desk, button, fields, in_text):
+    """What was typed last may still be on its way: only a problem of another kind takes a button away."""
+    desk.press("run")
+    desk.bench.position = 3 if button != "resume" else None
+    for name, value in fields.items():
+        setattr(desk.bench.fields, name, value)
+    made = action(desk.bench, button)
+
+    assert made.in_text is in_text
+    assert made.problem
+
+
+def test_a_told_problem_goes_when_the_text_changes(desk):
+    """An empty goal is told until something is written; another problem stays."""
+    desk.bench.fields.goal = ""
+    desk.press("run")
+    told = desk.run.problem
+    desk.run.written()
+    assert told == ["there is no goal yet: write one, then press Run or Step"]
+    assert desk.run.problem == ()
+    desk.press("resume")
+    desk.run.written()
+    assert desk.run.problem == ["there is no run yet"]
+
+
 def test_a_call_that_waits_is_approved_with_other_arguments_or_denied(desk):
     """Both go on at once, in the same variable; nothing else can be done meanwhile."""
     desk.bench.fields.goal = "Send it."
@@ -236,7 +340,7 @@ def test_two_calls_that_wait_are_decided_one_by_one():
 def test_say_goes_on_with_words(desk):
     """From the newest State in the same run, from an older one in a fork."""
     desk.press("run")
-    assert "empty message" in action(desk.bench, "say").problem
+    assert "no message yet" in action(desk.bench, "say").problem
     desk.bench.fields.message = "And in kelvin?"
     assert action(desk.bench, "say").cell == "%%agent --agent agent --from run -o run\nAnd in kelvin?"
     desk.bench.position = 3
@@ -302,6 +406,16 @@ def test_every_run_leaves_one_ordinary_output(desk):
     assert set(record.bundle) == {"text/html", "text/plain"}
 
 
+def test_the_record_of_a_short_run_holds_what_was_sent(desk):
+    """With two steps each has room for its request, in full."""
+    desk.press("run")
+    [record] = desk.records
+
+    assert record.html.count("Request as sent") == 2
+    assert "too long to show here" not in record.html
+    assert len(record.html) + len(record.text) < 40_000
+
+
 def test_what_a_model_writes_is_text_everywhere(desk):
     """Tool names, arguments, results, answers, goals: none becomes live HTML in any view."""
     hostile = "<img src=x onerror=alert(1)>"
@@ -311,13 +425,17 @@ def test_what_a_model_writes_is_text_everywhere(desk):
     desk.bench.fields.goal = hostile
     desk.press("run")
     views = [form_block(desk.bench, live=True).html, tokens_html(desk.bench.newest)]
+    desk.bench.runs["run"] = State.start(hostile + " of a run")
+    views.append(goal_html(desk.bench))
+    desk.bench.runs["run"] = desk.space["run"]
     views.append(cells_html({name: action(desk.bench, name) for name in BUTTONS}))
     for position in range(len(desk.bench.states)):
         desk.bench.position = position
         views.append(state_html(desk.bench))
 
     assert all("<img" not in view for view in views)
-    assert all("&lt;img" in view for view in views[3:])
+    assert all("&lt;img" in view for view in views[4:])
+    assert "&lt;img" in views[2]
 
 
 def test_the_static_form_says_what_it_is(desk):

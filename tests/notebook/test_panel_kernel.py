@@ -147,10 +147,10 @@ def test_stop_is_quick(panel):
 
 def test_plots_follow_a_run_while_their_fold_is_open(panel):
     """Closed, nothing is drawn; open, a picture shows what there is, also in the middle of a run, with its words."""
-    panel.run("plots, folds = panel._widgets.plots, panel._widgets.box.children[-1]\nawait press('run')", live=True)
+    panel.run("plots = panel._widgets.plots\nawait press('run')", live=True)
     closed = panel.value("plots.picture.value")
     seen = "while not (text := plots.picture.value).count({!r}): await asyncio.sleep(0.05)\nprint(text)"
-    opened = panel.run("folds.selected_index = 2\n" + seen.format("run: 2 steps"), live=True).text
+    opened = panel.run("panel._widgets.open_fold('Plots')\n" + seen.format("run: 2 steps"), live=True).text
     running = "put(goal='Wait now.'); panel._widgets.press('run')\n" + seen.format("run_2: 1 step")
     followed = panel.run(running, live=True).text
     panel.run("%agent stop")

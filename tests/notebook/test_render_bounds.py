@@ -102,6 +102,18 @@ def test_a_step_gets_an_eighth_of_what_is_left():
     assert Budget(2_000_000).step == 30_000
 
 
+def test_few_steps_share_what_there_is():
+    """Where fewer than eight steps are to come each gets an even share; what one leaves, the next ones have."""
+    budget = Budget(40_000, ahead=2)
+    assert budget.step == 16_000
+    budget.spend("x" * 1_698, step=1)
+    assert (budget.ahead, budget.step) == (1, 30_000)
+    budget.spend("x" * 29_698, step=2)
+    assert (budget.ahead, budget.step) == (1, LEAST_BYTES)
+
+    assert Budget(40_000, ahead=30).step == Budget(40_000).step == 4_000
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("steps", "content"),
