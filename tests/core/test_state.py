@@ -214,6 +214,7 @@ def test_with_result_keeps_the_other_answers_of_the_round():
         (3, "3"),
         ({"a": [1]}, '{"a": [1]}'),
         ("cut \ud83d", "cut \ufffd"),
+        ({(1, 2): "a"}, "<dict that JSON can't hold>"),
     ],
 )
 def test_with_result_takes_any_value(value, content):
@@ -281,7 +282,7 @@ def test_only_open_calls_are_decided(method):
             getattr(state, method)(call_id)
 
 
-@pytest.mark.parametrize("arguments", [{"x": {1}}, [1], {"x": object()}, 7])
+@pytest.mark.parametrize("arguments", [{"x": {1}}, [1], {"x": object()}, 7, {"x": float("nan")}])
 def test_arguments_that_json_can_not_hold_are_refused(arguments):
     """The error says what a dict of arguments looks like."""
     with pytest.raises(UsageError, match=r"state: arguments are an object that JSON can hold: .*Give a dict such as"):
@@ -515,6 +516,19 @@ def test_repr_is_one_line(run):
     assert len(repr(State.start("go").planned(Decision(answer="x" * 99_999)))) < 200
     failed = State.start("go").stopped(StopReason.ERROR, "models: the key was refused")
     assert repr(failed) == "<State: step 0 · error · models: the key was refused · tokens unknown>"
+
+
+def test_a_repr_holds_nothing_that_hurts():
+    """No key with signs inside, no colour code, no half emoji; a limit that is no pause waits for nobody."""
+    hide("KEY-TEST-0123456789")
+    said = State.start("go").planned(Decision(answer="\x1b[31mKEY-TEST\u200b-0123456789"))
+    failed = asked("a").stopped(StopReason.MAX_TOOL_CALLS, "cut \ud83d \x1b[31mred")
+
+    assert repr(said) == "<State: step 1 · answer · '[hidden]' · tokens unknown>"
+    assert repr(failed).encode() == "<State: step 1 · max_tool_calls · cut \ufffd red · tokens unknown>".encode()
+    with pytest.raises(RunError) as caught:
+        failed.raise_for_stop()
+    assert "approve" not in str(caught.value)
 
 
 def test_the_repr_of_a_step_is_one_line_without_secrets(run):

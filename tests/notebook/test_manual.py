@@ -44,7 +44,13 @@ def test_help_on_a_command_by_its_name(capsys):
     run(None, "help fork")
 
     assert capsys.readouterr().out.strip() == manual(AgentMagics.agent, "fork --help")
-    for line, told in (("help frok", "Did you mean 'fork'"), ("run", "%%agent with the goal below it")):
+    wrong = [("help frok", "Did you mean 'fork'"), ("run", "%%agent with the goal below it")]
+    wrong += [
+        ("help fork more", "what is 'more'"),
+        ("model a b", "what is 'b'"),
+        ("recording x off more", "what is 'more'"),
+    ]
+    for line, told in wrong:
         with pytest.raises(UsageError, match=told):
             run(None, line)
 

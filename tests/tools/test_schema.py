@@ -335,6 +335,14 @@ def test_lint_names_what_the_model_is_not_told():
     assert len(lint(thin)) == 1
 
 
+@pytest.mark.parametrize("name", ["f", "do_it", "my_tool"])
+def test_lint_asks_for_a_name_that_says_something(name):
+    """The model reads the name first."""
+    named = to_tool(google).replace(name=name)
+
+    assert "is a name that says nothing" in lint(named)[0]
+
+
 def test_lint_is_content_with_a_good_tool():
     """A tool that says when to use it and what its parameters mean has no warning."""
     assert lint(to_tool(google)) == ()
