@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
@@ -76,17 +77,35 @@ def check_variable(name: str, given_as: str = "--out ") -> str:
 
 
 def split(line: str) -> list[str]:
-    """The words of a magic line. Quotes hold words together, also after `=`; a backslash is a letter like any other.
+    """The words of a magic line. Quotes hold words together, also after `=`; so do the brackets of a JSON value there.
+
+    A backslash is a letter like any other.
 
     Raises:
         UsageError: A quote is not closed.
     """
-    lexer = shlex.shlex(line, posix=True, punctuation_chars=False)
-    lexer.whitespace_split, lexer.commenters, lexer.escape = True, "", ""
     try:
-        return list(lexer)
+        return _words(_with_json_quoted(line))
     except ValueError as error:
         raise UsageError(f"{str(error).lower()} in {line!r}", remedy="Close the quote.") from None
+
+
+def _words(line: str) -> list[str]:
+    lexer = shlex.shlex(line, posix=True, punctuation_chars=False)
+    lexer.whitespace_split, lexer.commenters, lexer.escape = True, "", ""
+    return list(lexer)
+
+
+def _with_json_quoted(line: str) -> str:
+    told, at = "", 0
+    for found in re.finditer(r"=(?=[\[{])", line):
+        try:
+            if found.end() > at and _words(line[: found.end()]):  # not inside quotes
+                end = json.JSONDecoder().raw_decode(line, found.end())[1]
+                told, at = told + line[at : found.end()] + quoted(line[found.end() : end]), end
+        except (ValueError, RecursionError):
+            continue
+    return told + line[at:]
 
 
 def quoted(word: str) -> str:

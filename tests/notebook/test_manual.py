@@ -11,7 +11,7 @@ from agentnb.notebook.forks import USAGE
 from agentnb.notebook.magics import AgentMagics
 from agentnb.notebook.manual import EXAMPLES, asks_for_help, manual
 from agentnb.notebook.names import check_replaceable, chosen_tools, model_named, run_named, tool_named
-from agentnb.notebook.options import assemble, parse, parsed, sort_words
+from agentnb.notebook.options import assemble, parse, parsed, sort_words, split
 from agentnb.notebook.prompt_cells import Prompt, prompt_named
 
 
@@ -53,6 +53,21 @@ def test_help_on_a_command_by_its_name(capsys):
     for line, told in wrong:
         with pytest.raises(UsageError, match=told):
             run(None, line)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ('try f x={"a": [1, "b c"]} y=2', ["try", "f", 'x={"a": [1, "b c"]}', "y=2"]),
+        ("""x=["it's"]""", ["""x=["it's"]"""]),
+        ("x={not json} y=[1", ["x={not", "json}", "y=[1"]),
+        ("""--system-prompt 'say x={"a": 1}' z""", ["--system-prompt", 'say x={"a": 1}', "z"]),
+        ('x="{1: 2}"', ["x={1: 2}"]),
+    ],
+)
+def test_a_json_value_is_one_word(line, words):
+    """As it stands, without quotes around it; what is no JSON, or stands in quotes, is read as ever."""
+    assert split(line) == words
 
 
 def test_help_is_asked_for_by_a_word_of_its_own():
