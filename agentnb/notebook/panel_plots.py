@@ -10,16 +10,20 @@ import asyncio
 import time
 from collections.abc import Callable
 from html import escape
-from importlib import import_module
 from typing import Any
 
+from agentnb.errors import AgentnbError
 from agentnb.notebook.bounds import shown
 from agentnb.notebook.panel_bench import Bench
+from agentnb.notebook.panel_run import error_lines
+from agentnb.notebook.panel_views import problem_html
 from agentnb.notebook.render_html import block, quiet
+from agentnb.plots.plot import load_matplotlib
 from agentnb.plots.run_plots import plot
 from agentnb.threads import run_in_thread
 
-_KINDS = (("Tokens and steps", None), ("Time", "time"), ("Cost", "cost"))
+_KINDS = (("Tokens and steps", ""), ("Time", "time"), ("Cost", "cost"))
+"""To ipywidgets a value of None is no choice at all."""
 _MOST_RUNS = 5
 _REST_SECONDS = 3.0
 _SHARE = 0.1
@@ -57,10 +61,15 @@ class PanelPlots:
         self.refresh()
 
     async def _load(self) -> None:
-        """matplotlib takes a second to import, in which a run goes on."""
-        await run_in_thread(import_module, "agentnb.plots.run_figure")
-        self._loaded = True
-        self.refresh()
+        """matplotlib takes a second to import, in which a run goes on; without it the fold says what to do."""
+        try:
+            await run_in_thread(load_matplotlib)
+        except AgentnbError as error:
+            self.picture.value = problem_html([shown(line) for line in error_lines(error)])
+            self._loading = None  # opened again, it tries again
+        else:
+            self._loaded = True
+            self.refresh()
 
     def refresh(self, running: bool = False) -> None:
         """Draw what is new, if somebody looks; while a run goes on only after a rest."""
@@ -76,7 +85,7 @@ class PanelPlots:
         self._rests_until = began + took + max(_REST_SECONDS, took / _SHARE)
 
     def _html(self, runs: dict[str, Any]) -> str:
-        made = plot(*runs.values(), names=[*runs], kind=self.kind.value)
+        made = plot(*runs.values(), names=[*runs], kind=self.kind.value or None)
         data, about = made._repr_mimebundle_()
         size = about["image/png"]
         picture = f'<img alt="{escape(shown(made.alt))}" width="{size["width"]}" height="{size["height"]}" '

@@ -10,10 +10,12 @@ import base64
 import io
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agentnb.errors import UsageError
+from agentnb.errors import AgentnbError, UsageError
+from agentnb.text import mask, shorten
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -66,7 +68,7 @@ class Plot:
             raise UsageError(
                 f"can't save a plot as {path.name!r}", layer="plots", remedy="End the name in .png, .svg or .pdf."
             )
-        path.write_bytes(self._drawn(kind))
+        path.write_bytes(self._png() if kind == ".png" else self._drawn(kind))
         return path
 
     def __repr__(self) -> str:
@@ -74,19 +76,53 @@ class Plot:
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> tuple[dict[str, str], dict[str, Any]]:
         width, height = (round(size * _SHOWN_DPI) for size in self.figure.get_size_inches())
-        data = {"image/png": base64.b64encode(self._drawn(".png")).decode(), "text/plain": self.text}
+        data = {"image/png": base64.b64encode(self._png()).decode(), "text/plain": self.text}
         return data, {"image/png": {"width": width, "height": height, "alt": self.alt}}
+
+    def _png(self) -> bytes:
+        """Drawn once; `savefig` draws a figure that has a layout twice."""
+        figure, file = self.figure, io.BytesIO()
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+        canvas: Any = FigureCanvasAgg(figure)
+        dpi, figure.dpi = figure.dpi, _DPI
+        try:
+            with quiet_style():
+                canvas.print_png(file, metadata=_NO_DATES[".png"])
+        finally:
+            figure.dpi = dpi
+        return file.getvalue()
 
     def _drawn(self, kind: str) -> bytes:
         file = io.BytesIO()
         with quiet_style():
-            self.figure.savefig(file, format=kind[1:], dpi=_DPI, transparent=True, metadata=_NO_DATES[kind])
+            self.figure.savefig(file, format=kind[1:], transparent=True, metadata=_NO_DATES[kind])
         return file.getvalue()
+
+
+def load_matplotlib() -> None:
+    """Import what drawing takes, which lasts a second the first time.
+
+    Raises:
+        AgentnbError: It can't be imported.
+    """
+    try:
+        import_module("matplotlib")  # which may be missing now though a module of ours has it
+        import_module("agentnb.plots.layout")
+        import_module("matplotlib.backends.backend_agg")
+    except Exception as error:  # a library built for another numpy raises what it likes
+        why = f"{type(error).__name__}: {shorten(mask(str(error)), 200)}"
+        raise AgentnbError(
+            f"matplotlib, which draws the plots, can't be imported ({why})",
+            layer="plots",
+            remedy="Run %pip install -U matplotlib and restart the kernel.",
+        ) from error
 
 
 @contextmanager
 def quiet_style() -> Iterator[None]:
     """Grey axes, labels taken as they are (a dollar sign is no formula), fonts that have the letters."""
+    load_matplotlib()
     import matplotlib
 
     from agentnb.plots.fonts import families
@@ -98,6 +134,8 @@ def quiet_style() -> Iterator[None]:
         "font.size": 9,
         "axes.titlesize": 9.5,
         "axes.titlelocation": "left",
+        "axes.titley": 1.0,
+        "figure.facecolor": "none",
         "axes.titlecolor": GREY,
         "axes.facecolor": "none",
         "axes.spines.top": False,

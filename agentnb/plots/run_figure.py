@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -31,97 +32,101 @@ _MARKS = "os^DvP"
 _SIDE_BY_SIDE = 4
 _MOST_BARS = 60
 _BAR_WIDTH = 0.72
+_MOST_WORDS = 8
 _MOST_TOOLS = 8
+_SOMEWHERE = (0.1, 0.1, 0.8, 0.8)
+"""A panel's place until the layout has found its own."""
 
 
 def draw(series: Series, tools: dict[str, dict[str, int]], kind: str | None) -> Figure:
     """The figure of one run (three panels in a row) or of several (tokens above, sums and counts below)."""
-    from matplotlib.figure import Figure
+    from agentnb.plots.layout import laid_out
 
-    if kind is not None:
-        return _single(series, tools, kind)
-    if len(series) == 1:
-        figure = Figure(figsize=(9, 2.9), layout="constrained")
-        tokens, sums, counts = figure.subplots(1, 3, width_ratios=[4, 3, 2.4])
-        rows = next(iter(series.values()))
-        _tokens(tokens, rows, "Tokens per step", _top(series))
-    else:
-        figure = Figure(figsize=(9, 5.4), layout="constrained")
-        halves: Any = figure.subfigures(2, 1)
-        upper, lower = halves
-        _beside(upper, series)
-        sums, counts = lower.subplots(1, 2, width_ratios=[3, 2.4])
-    _cumulative(sums, series)
-    _counts(counts, series, tools)
-    return figure
-
-
-def _single(series: Series, tools: dict[str, dict[str, int]], kind: str) -> Figure:
-    figure = _wide(series)
+    figure = _figure(series, kind)
     if kind == "tokens":
-        _beside(figure, series)
-    elif kind == "cumulative":
-        _cumulative(figure.subplots(), series)
-    else:
-        _counts(figure.subplots(), series, tools)
-    return figure
+        return laid_out(figure, _beside(figure, series))
+    if kind == "cumulative":
+        return laid_out(figure, [(_cumulative(figure, series), 1)])
+    if kind == "counts":
+        return laid_out(figure, [(_counts(figure, series, tools), 1)])
+    upper = [(axes, share * 4) for axes, share in _beside(figure, series)]
+    lower = [(_cumulative(figure, series), 3.0), (_counts(figure, series, tools), 2.4)]
+    return laid_out(figure, *([upper + lower] if len(series) == 1 else [upper, lower]))
 
 
 def draw_times(series: Series) -> Figure:
     """Seconds per step, by where they went, of each run."""
-    figure = _wide(series)
+    from agentnb.plots.layout import laid_out
+
+    figure = _figure(series, "time")
     if len(series) > _SIDE_BY_SIDE:
-        axes = figure.subplots()
+        axes = figure.add_axes(_SOMEWHERE)
         _lines(axes, series, "total")
         _framed(axes, "Seconds per step", "step", whole=False)
-        return figure
-    panels: Any = figure.subplots(1, len(series), sharey=True, squeeze=False)
+        return laid_out(figure, [(axes, 1)])
+    panels = _panels(figure, len(series))
     top = max([row["total"] for rows in series.values() for row in rows] + [0.001])
-    for number, (axes, (name, rows)) in enumerate(zip(panels[0], series.items(), strict=True)):
+    for number, (axes, (name, rows)) in enumerate(zip(panels, series.items(), strict=True)):
         _stack(axes, rows, _TIMES)
         _framed(axes, "Seconds per step" if len(series) == 1 else f"Seconds per step, {name}", "step", whole=False)
         axes.set_ylim(0, top * 1.28)
         _legend(axes, columns=3, wanted=not number)
-    return figure
+    return laid_out(figure, [(axes, 1) for axes in panels])
 
 
 def draw_costs(series: Series) -> Figure:
     """Cumulative cost, a line for each run."""
-    figure = _wide(series)
-    axes = figure.subplots()
+    from agentnb.plots.layout import laid_out
+
+    figure = _figure(series, "cost")
+    axes = figure.add_axes(_SOMEWHERE)
     _lines(axes, series, "cumulative")
-    missing = any(rows and not rows[-1]["complete"] for rows in series.values())
-    _framed(axes, "Cumulative cost, $" + (" (known ones)" if missing else ""), "step", whole=False)
+    _framed(axes, f"Cumulative cost, ${_known_ones(series)}", "step", whole=False)
     axes.set_ylim(bottom=0)
-    return figure
+    _nothing_known(axes, series, "cost n/a")
+    return laid_out(figure, [(axes, 1)])
 
 
-def _wide(series: Series) -> Figure:
+def _figure(series: Series, kind: str | None) -> Figure:
     from matplotlib.figure import Figure
 
-    return Figure(figsize=(9 if len(series) > 1 else 6, 2.9), layout="constrained")
+    return Figure(
+        figsize=(9 if len(series) > 1 or kind is None else 6, 5.4 if len(series) > 1 and kind is None else 2.9)
+    )
 
 
-def _beside(figure: Any, series: Series) -> None:
+def _panels(figure: Figure, number: int) -> list[Axes]:
+    """Side by side on one scale, which the first of them tells."""
+    first = figure.add_axes(_SOMEWHERE)
+    others = [figure.add_axes(_SOMEWHERE, sharey=first) for _ in range(number - 1)]
+    for axes in others:
+        axes.tick_params(labelleft=False)
+    return [first, *others]
+
+
+def _beside(figure: Figure, series: Series) -> list[tuple[Axes, float]]:
     """Stacked bars of each run beside each other, or one line a run when they are many."""
     if len(series) > _SIDE_BY_SIDE:
-        axes = figure.subplots()
+        axes = figure.add_axes(_SOMEWHERE)
         _lines(axes, series, "total")
         _framed(axes, "Tokens per step", "step")
-        return
-    panels = figure.subplots(1, len(series), sharey=True, squeeze=False)[0]
-    top = _top(series)
+        _nothing_known(axes, series, "tokens n/a")
+        return [(axes, 1)]
+    panels, top = _panels(figure, len(series)), _top(series)
     for number, (axes, (name, rows)) in enumerate(zip(panels, series.items(), strict=True)):
         title = "Tokens per step" if len(series) == 1 else f"Tokens per step, {name}"
         _tokens(axes, rows, title, top, legend=not number)
+    return [(axes, 1) for axes in panels]
 
 
-def _tokens(axes: Axes, rows: Rows, title: str, top: int, legend: bool = True) -> None:
+def _tokens(axes: Axes, rows: Rows, title: str, top: int | None, legend: bool = True) -> None:
     """The kinds of tokens on top of each other, up to `top`."""
-    _gaps(axes, rows, _stack(axes, rows, _PARTS), top)
+    highest = top or 1
+    _gaps(axes, rows, _stack(axes, rows, _PARTS), highest)
     _framed(axes, title, "step")
-    axes.set_ylim(0, top * 1.28)
+    axes.set_ylim(0, highest * 1.28)
     _legend(axes, columns=2, wanted=legend)
+    _nothing_known(axes, {"": rows}, "tokens n/a", scale=top is not None)
 
 
 def _stack(axes: Axes, rows: Rows, parts: Sequence[tuple[str, str, str]]) -> list[float]:
@@ -141,8 +146,9 @@ def _legend(axes: Axes, columns: int, wanted: bool) -> None:
         axes.legend(loc="upper left", ncols=columns, handlelength=1, handleheight=1, columnspacing=1, borderaxespad=0.1)
 
 
-def _top(series: Series) -> int:
-    return max([row["total"] or 0 for rows in series.values() for row in rows] + [1])
+def _top(series: Series) -> int | None:
+    """The most tokens of a step; None where no step of any run has known ones."""
+    return max([row["total"] for rows in series.values() for row in rows if row["total"] is not None], default=None)
 
 
 def _layer(axes: Axes, steps: Sequence[int], below: Sequence[float], above: Sequence[float], **look: Any) -> None:
@@ -155,45 +161,95 @@ def _layer(axes: Axes, steps: Sequence[int], below: Sequence[float], above: Sequ
 
 
 def _gaps(axes: Axes, rows: Rows, known: Sequence[float], top: int) -> None:
-    """A hatched space where the provider said nothing, with the word for it."""
+    """A hatched space where the provider said nothing, with the word for it: one patch, as each hatch takes time."""
+    from matplotlib.patches import PathPatch
+    from matplotlib.path import Path
+
     gaps = [(row["step"], low) for row, low in zip(rows, known, strict=True) if None in (row["input"], row["output"])]
     if not gaps:
         return
-    steps, lows = zip(*gaps, strict=True)
-    height = top * 0.16
-    look: dict[str, Any] = {"fill": False, "edgecolor": GREY, "hatch": "////", "linewidth": 0, "label": "not told"}
-    axes.bar(steps, [height] * len(gaps), _BAR_WIDTH, bottom=lows, **look)
-    for step, low in gaps if len(rows) <= _MOST_BARS else ():
-        axes.text(step, low + height, "n/a", ha="center", va="bottom", fontsize=8)
+    half, height = (_BAR_WIDTH if len(rows) <= _MOST_BARS else 1) / 2, top * 0.16
+    corners = [
+        [(step - half, low), (step + half, low), (step + half, low + height), (step - half, low + height), (step, low)]
+        for step, low in gaps
+    ]
+    codes = [Path.MOVETO, Path.LINETO, Path.LINETO, Path.LINETO, Path.CLOSEPOLY] * len(gaps)
+    shape = Path([corner for each in corners for corner in each], codes)
+    axes.add_artist(PathPatch(shape, fill=False, edgecolor=GREY, hatch="////", linewidth=0, label="not told"))
+    axes.update_datalim([(rows[0]["step"] - half, 0), (rows[-1]["step"] + half, 0)])
+    stretches = _stretches(gaps)
+    for first, last, low in stretches if len(stretches) <= _MOST_WORDS and _any_known(rows, "total") else ():
+        axes.text((first + last) / 2, low + height, "n/a", ha="center", va="bottom", fontsize=8)
 
 
-def _cumulative(axes: Axes, series: Series) -> None:
+def _stretches(gaps: Sequence[tuple[int, float]]) -> list[tuple[int, int, float]]:
+    """Neighbouring steps as one: first step, last step, the highest start."""
+    found: list[tuple[int, int, float]] = []
+    for step, low in gaps:
+        if found and found[-1][1] == step - 1:
+            first, _, before = found.pop()
+            found.append((first, step, max(low, before)))
+        else:
+            found.append((step, step, low))
+    return found
+
+
+def _any_known(rows: Rows, key: str) -> bool:
+    return any(row[key] is not None for row in rows)
+
+
+def _known_ones(series: Series) -> str:
+    """What a title says when a sum that is shown lacks something."""
+    shown = any(_any_known(rows, "cumulative") and not rows[-1]["complete"] for rows in series.values())
+    return " (known ones)" if shown else ""
+
+
+def _nothing_known(axes: Axes, series: Series, word: str, scale: bool = False) -> None:
+    """Steps of which no number is known: a word, and no scale unless another run has its numbers on it."""
+    rows = [row for its in series.values() for row in its]
+    if not rows or _any_known(rows, "cumulative"):
+        return
+    axes.text(0.5, 0.5, word, ha="center", va="center", fontsize=11, transform=axes.transAxes)
+    axes.set_xlim(rows[0]["step"] - 0.5, max(row["step"] for row in rows) + 0.5)
+    if not scale:
+        axes.tick_params(axis="y", labelleft=False, length=0)
+        axes.yaxis.grid(visible=False)
+
+
+def _cumulative(figure: Figure, series: Series) -> Axes:
+    axes = figure.add_axes(_SOMEWHERE)
     _lines(axes, series, "cumulative")
-    missing = any(rows and not rows[-1]["complete"] for rows in series.values())
-    _framed(axes, "Cumulative tokens" + (" (known ones)" if missing else ""), "step")
+    _framed(axes, f"Cumulative tokens{_known_ones(series)}", "step")
     axes.set_ylim(bottom=0)
+    _nothing_known(axes, series, "tokens n/a")
+    return axes
 
 
 def _lines(axes: Axes, series: Series, key: str) -> None:
-    """One line a run; it is broken where a step's tokens are unknown, and a sum goes on in dots."""
+    """One line a run; it is broken where a step's number is unknown, and a sum goes on in dots."""
     for number, (name, rows) in enumerate(series.items()):
-        values = [float("nan") if row["total"] is None else row[key] for row in rows]
-        mark = _MARKS[number % len(_MARKS)] if len(rows) <= _MOST_BARS else ""
-        colour = _LINES[number % len(_LINES)]
-        if key == "cumulative" and not all(row["complete"] for row in rows):
-            axes.plot([row["step"] for row in rows], [row[key] for row in rows], ":", color=colour, linewidth=1)
-        dash = "-" if number < len(_LINES) else "--"
-        axes.plot(
-            [row["step"] for row in rows], values, dash, color=colour, marker=mark, markersize=4.5, label=readable(name)
-        )
+        steps = [row["step"] for row in rows]
+        values = [math.nan if None in (row["total"], row[key]) else row[key] for row in rows]
+        look: dict[str, Any] = {"color": _LINES[number % len(_LINES)], "label": readable(name)}
+        if rows and not _any_known(rows, key):
+            look["label"] += ": n/a"
+        elif key == "cumulative" and rows and not rows[-1]["complete"]:
+            sums = [math.nan if row[key] is None else row[key] for row in rows]
+            axes.plot(steps, sums, ":", color=look["color"], linewidth=1)
+        if len(rows) <= _MOST_BARS:
+            look |= {"marker": _MARKS[number % len(_MARKS)], "markersize": 4.5}
+        elif any(map(math.isnan, values)):  # a point between two gaps would be no line
+            look |= {"marker": ".", "markersize": 3, "markeredgewidth": 0}
+        axes.plot(steps, values, "-" if number < len(_LINES) else "--", **look)
     if len(series) > 1:
         axes.legend(loc="upper left", ncols=1 + len(series) // 7)
 
 
-def _counts(axes: Axes, series: Series, tools: dict[str, dict[str, int]]) -> None:
+def _counts(figure: Figure, series: Series, tools: dict[str, dict[str, int]]) -> Axes:
+    axes = figure.add_axes(_SOMEWHERE)
     if len(series) == 1:
         _tool_bars(axes, next(iter(tools.values())))
-        return
+        return axes
     places = range(len(series))
     steps = [len(rows) for rows in series.values()]
     calls = [sum(row["calls"] for row in rows) for rows in series.values()]
@@ -201,8 +257,9 @@ def _counts(axes: Axes, series: Series, tools: dict[str, dict[str, int]]) -> Non
     _bars_across(axes, [place + 0.2 for place in places], calls, 0.36, _LINES[1], "tool calls")
     _named_places(axes, list(series))
     _framed(axes, "Steps and tool calls", "")
-    axes.set_xlim(0, max([*steps, *calls, 1]) * 1.5)
+    axes.set_xlim(0, max([*steps, *calls, 1]) * 1.75)
     axes.legend(loc="lower right", handlelength=1, handleheight=1)
+    return axes
 
 
 def _tool_bars(axes: Axes, counts: dict[str, int]) -> None:

@@ -57,14 +57,24 @@ def _draw(series: dict[str, list[dict[str, Any]]], tools: dict[str, dict[str, in
     return draw(series, tools, kind)
 
 
-def _time_plot(runs: dict[str, State]) -> Plot:
-    """Seconds differ whenever something runs, so they are in the picture and the rows, and not in the text."""
+def _draw_times(series: dict[str, list[dict[str, Any]]]) -> Any:
     from agentnb.plots.run_figure import draw_times
 
+    return draw_times(series)
+
+
+def _draw_costs(series: dict[str, list[dict[str, Any]]]) -> Any:
+    from agentnb.plots.run_figure import draw_costs
+
+    return draw_costs(series)
+
+
+def _time_plot(runs: dict[str, State]) -> Plot:
+    """Seconds differ whenever something runs, so they are in the picture and the rows, and not in the text."""
     series = {name: time_rows(run.steps) for name, run in runs.items()}
     text = "\n".join(_summary(name, run) for name, run in runs.items()) + "\nThe seconds of each step are in .rows."
     alt = "Seconds per step. " + " ".join(f"{name}: {_sums(its)}." for name, its in series.items())
-    return Plot(_named(series), text, partial(draw_times, series), alt)
+    return Plot(_named(series), text, partial(_draw_times, series), alt)
 
 
 def _sums(rows: Sequence[dict[str, Any]]) -> str:
@@ -72,17 +82,20 @@ def _sums(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def _cost_plot(runs: dict[str, State]) -> Plot:
-    from agentnb.plots.run_figure import draw_costs
-
     series = {name: cost_rows(run.steps) for name, run in runs.items()}
     told = [f"{_summary(name, run)}\n{_table(_COSTS, map(_costs, series[name]))}" for name, run in runs.items()]
     ends = [f"{name}: {_costs(its[-1])[2]}." for name, its in series.items() if its]
-    return Plot(_named(series), "\n\n".join(told), partial(draw_costs, series), "Cumulative cost. " + " ".join(ends))
+    return Plot(_named(series), "\n\n".join(told), partial(_draw_costs, series), "Cumulative cost. " + " ".join(ends))
 
 
 def _costs(row: dict[str, Any]) -> list[str]:
-    total = "n/a" if row["total"] is None else f"${row['total']:.4f}"
-    return [str(row["step"]), total, f"{'' if row['complete'] else '≥ '}${row['cumulative']:.4f}"]
+    total, summed = ("n/a" if row[key] is None else f"${row[key]:.4f}" for key in ("total", "cumulative"))
+    return [str(row["step"]), total, _bound(row, summed)]
+
+
+def _bound(row: dict[str, Any], told: str) -> str:
+    """The words for a sum, marked where something is missing in it."""
+    return told if row["complete"] or row["cumulative"] is None else f"≥ {told}"
 
 
 def _named(series: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
@@ -93,8 +106,9 @@ def token_rows(steps: Sequence[Step]) -> list[dict[str, Any]]:
     """One dict per step, oldest first.
 
     Keys: step, calls (how many), input, fresh (input that did not come from a cache), cached, output, visible (output
-    that is not reasoning), reasoning, total, cumulative (the sum of what is known), complete (whether no total so far
-    is missing). None is a number that the provider did not say; a step without a model call has zeros.
+    that is not reasoning), reasoning, total, cumulative (the sum of what is known, None while nothing is), complete
+    (whether no total so far is missing). None is a number that the provider did not say; a step without a model call
+    has zeros.
     """
     rows: list[dict[str, Any]] = []
     cumulative, complete = 0, True
@@ -111,7 +125,7 @@ def token_rows(steps: Sequence[Step]) -> list[dict[str, Any]]:
             "reasoning": usage.reasoning,
             "total": usage.total,
         }
-        so_far = {"cumulative": cumulative, "complete": complete}
+        so_far = {"cumulative": cumulative if complete or cumulative else None, "complete": complete}
         rows.append({"step": step.number, "calls": len(step.calls), **numbers, **so_far})
     return rows
 
@@ -170,9 +184,7 @@ def _table(heads: Sequence[str], all_cells: Iterable[Sequence[str]]) -> str:
 
 def _cells(row: dict[str, Any]) -> list[str]:
     told = ["n/a" if row[key] is None else f"{row[key]:,}" for key in _COLUMNS]
-    if not row["complete"]:
-        told[-1] = f"≥ {told[-1]}"
-    return told
+    return [*told[:-1], _bound(row, told[-1])]
 
 
 _OTHERS: dict[str | None, Callable[[dict[str, State]], Plot]] = {"time": _time_plot, "cost": _cost_plot}

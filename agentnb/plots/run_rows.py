@@ -35,12 +35,14 @@ def _time_row(step: Step) -> dict[str, Any]:
 def cost_rows(steps: Sequence[Step]) -> list[dict[str, Any]]:
     """One dict per step, oldest first: step, total (what it cost), cumulative, complete (no cost so far is missing).
 
-    In US dollars; None is a cost that nobody knows, and a step without a model call costs nothing.
+    In US dollars; None is a cost that nobody knows, also a sum while no part of it is known; a step without a model
+    call costs nothing.
     """
     rows: list[dict[str, Any]] = []
     cumulative, complete = 0.0, True
     for step in steps:
         cost = 0.0 if step.reply is None else step.reply.cost
         cumulative, complete = cumulative + (cost or 0.0), complete and cost is not None
-        rows.append({"step": step.number, "total": cost, "cumulative": cumulative, "complete": complete})
+        so_far = cumulative if complete or cumulative else None
+        rows.append({"step": step.number, "total": cost, "cumulative": so_far, "complete": complete})
     return rows

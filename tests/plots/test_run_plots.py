@@ -6,6 +6,7 @@ import base64
 import subprocess
 import sys
 import warnings
+from itertools import combinations
 
 import pytest
 from fakes import FunctionTool, says
@@ -14,7 +15,7 @@ from agentnb.core.messages import ToolCall, ToolResult, Usage
 from agentnb.core.model import ModelReply
 from agentnb.core.planner import Decision
 from agentnb.core.state import State
-from agentnb.errors import UsageError
+from agentnb.errors import AgentnbError, UsageError
 from agentnb.models.scripted import calls
 from agentnb.plots.fonts import readable
 from agentnb.plots.plot import Plot
@@ -58,6 +59,18 @@ def test_unknown_tokens_stay_unknown():
     assert [row["total"] for row in rows] == [120, None, 5, 55]
     assert [row["cumulative"] for row in rows] == [120, 120, 125, 180]
     assert [row["complete"] for row in rows] == [True, False, False, False]
+
+
+def test_a_sum_of_nothing_known_is_unknown():
+    """It is n/a and never 0, in rows, text and alt, for tokens and for money, until something is known."""
+    late = run_of(None, Usage(50, 5))
+    tokens, costs = plot(late), plot(late, kind="cost")
+
+    assert [row["cumulative"] for row in tokens.rows] == [None, 55]
+    assert [line.split()[-1] for line in tokens.text.splitlines()[2:]] == ["n/a", "55"]
+    assert [row["cumulative"] for row in costs.rows] == [None, None]
+    assert costs.alt == "Cumulative cost. run: n/a."
+    assert "≥" not in costs.text
 
 
 def test_a_step_without_a_model_call_used_nothing():
@@ -181,12 +194,65 @@ def test_runs_beside_each_other(number):
 
 @pytest.mark.slow
 def test_gaps_are_hatched():
-    """A step whose tokens are unknown is a hatched space with the words n/a, not a missing bar."""
+    """Steps whose tokens are unknown are a hatched space with the words n/a, not a missing bar; one patch for all."""
     axes = plot(GAPPY, kind="tokens").figure.axes[0]
+    [hatched] = [artist for artist in axes.get_children() if getattr(artist, "get_hatch", str)()]
+    places = hatched.get_path().vertices[:, 0]
 
-    assert [round(patch.get_x() + 0.36) for patch in axes.patches if patch.get_hatch()] == [2, 3]
-    assert [text.get_text() for text in axes.texts] == ["n/a", "n/a"]
-    assert all(patch.get_height() == patch.get_height() for patch in axes.patches)
+    assert sorted({round(place, 2) for place in places}) == [1.64, 2, 2.36, 2.64, 3, 3.36]
+    assert [text.get_text() for text in axes.texts] == ["n/a"]
+
+
+@pytest.mark.slow
+def test_a_long_run_is_a_few_shapes():
+    """Each step of its own would take a second to draw, when some thirds of it are unknown."""
+    usages = [None if number % 3 else Usage(100, 10) for number in range(300)]
+    for axes in plot(run_of(*usages)).figure.axes:
+        shapes = [artist for artist in axes.get_children() if hasattr(artist, "get_hatch")]
+        assert len(shapes) < 20
+        assert len(axes.texts) < 10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [1, 2, 5])
+@pytest.mark.parametrize(("kind", "word"), [("tokens", "tokens n/a"), (None, "tokens n/a"), ("cost", "cost n/a")])
+def test_nothing_known_is_a_word(kind, word, number):
+    """No line and no scale in the picture where no step has a number, but the word for it; nowhere a 0."""
+    made = plot(*[run_of(None, None)] * number, kind=kind)
+    told = [text.get_text() for axes in made.figure.axes for text in axes.texts]
+
+    assert told.count(word) >= 1
+    for axes in made.figure.axes:
+        if word in [text.get_text() for text in axes.texts]:
+            assert all(value != value for line in axes.lines for value in line.get_ydata())
+            assert not any(tick.label1.get_visible() for tick in axes.yaxis.get_major_ticks())
+            assert "known ones" not in axes.get_title("left")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [1, 2, 4, 5])
+def test_labels_find_their_place(number):
+    """Every panel with its labels lies within the figure and beside the others, also one that has got a name since."""
+    made = plot(*[run_of(Usage(9_000_000, 10), tool="a_tool_of_many_words")] * number)
+    figure = made.figure
+    figure.axes[0].set_ylabel("tokens")
+    made._repr_mimebundle_()
+    boxes = [axes.get_tightbbox() for axes in figure.axes]
+
+    assert all(figure.bbox.x0 <= box.x0 and box.x1 <= figure.bbox.x1 for box in boxes)
+    assert all(figure.bbox.y0 <= box.y0 and box.y1 <= figure.bbox.y1 for box in boxes)
+    assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))
+
+
+@pytest.mark.parametrize("how", ["picture", "figure"])
+def test_without_matplotlib_it_says_so(how, monkeypatch):
+    """Rows and text are there; who asks for the picture learns what to do."""
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    made = plot(RUN)
+
+    assert made.rows
+    with pytest.raises(AgentnbError, match=r"matplotlib.*can't be imported.*%pip install -U matplotlib"):
+        made._repr_mimebundle_() if how == "picture" else made.figure
 
 
 def test_the_figure_is_made_once_and_apart_from_pyplot():
