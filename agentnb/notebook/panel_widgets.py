@@ -42,6 +42,8 @@ PLANNERS = (("tools: tool calling", "tools"), ("json: a JSON plan", "json"), ("y
 TICK_SECONDS = 0.25
 _SLOW_TICKS = 4
 _ICONS = {"run": "play", "step": "step-forward", "resume": "forward", "fork": "code-fork"}
+_TOOLS_HEIGHT = "12em"
+"""More of them are scrolled through."""
 _ROW = {"flex_flow": "row wrap", "align_items": "center"}
 
 
@@ -90,7 +92,8 @@ class PanelWidgets:
         planner.value = fields.planner
         self.planner = self._bound(planner, "planner", width="20em")
         self.limits = {name: self._limit(name) for name in LIMITS}
-        self.tools_box, self.more_tools = kit.HBox([], layout=kit.Layout(**_ROW)), kit.HTML()
+        layout = kit.Layout(**_ROW, max_height=_TOOLS_HEIGHT, overflow="auto")
+        self.tools_box, self.more_tools = kit.HBox([], layout=layout), kit.HTML()
         limits = [self._label("Limits"), *self.limits.values()]
         rows = [[self.model, self.planner], limits, [self._label("Tools"), self.tools_box, self.more_tools]]
         return [self.goal, *(kit.HBox(row, layout=kit.Layout(**_ROW)) for row in rows)]

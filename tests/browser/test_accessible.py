@@ -59,6 +59,7 @@ KNOWN = (
     'image-alt: <img src="data:image/png',  # JupyterLab drops the text that we give with a plot
 )
 CONTROLS = "button:not(:disabled), input, textarea, select, summary, [tabindex='0']"
+FOLDS = ("Tokens and steps", "Cells behind the buttons", "Plots")
 FOCUSED = """live => {
     const each = document.activeElement;
     return each.matches(live) ? each.textContent.trim() || each.labels?.[0]?.textContent || each.className : '';
@@ -138,7 +139,29 @@ def test_the_keyboard_reaches_every_control(shown):
     cell.get_by_text("run_2 · State 3 of 3").wait_for()
 
     assert len(reached) >= len(visible) - 1
+    assert [title for title in FOLDS if title not in reached] == []
     assert after is not before
+
+
+def test_the_keyboard_opens_a_fold_of_the_panel(shown, artifacts):
+    """Tab leads to a fold's button, Space opens it, Tab leads on into it, and Enter presses what is there."""
+    cell, keys = shown.cell(PANEL), shown.page.keyboard
+    shown.show(PANEL)
+    write = cell.get_by_role("button", name="Write as a cell")
+    closed = write.is_visible()
+    cell.get_by_role("button", name=FOLDS[0]).focus()
+    keys.press("Tab")
+    reached = shown.page.evaluate("() => document.activeElement.textContent.trim()")
+    keys.press("Space")
+    write.wait_for()
+    keys.press("Tab")
+    keys.press("Tab")
+    keys.press("Enter")
+    cell.get_by_text("It appears below the next cell that you run").wait_for()
+    shown.lab.picture(artifacts / "panel-folds.png")
+
+    assert closed is False
+    assert reached == FOLDS[1]
 
 
 def test_an_untrusted_notebook_without_a_kernel_reads_the_same(shown, artifacts):

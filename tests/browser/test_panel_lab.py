@@ -37,15 +37,19 @@ agent = Agent(model=says, tools=[get_weather, send, wait])
 """
 ).strip()
 PANEL = "%agent panel agent"
+MANY_TOOLS = """
+tools = [get_weather, *(get_weather.replace(name=f"get_weather_{number}") for number in range(299))]
+many = Agent(model=says, tools=tools)
+""".strip()
 
 
 class PanelPage:
-    """The panel of a notebook's second cell."""
+    """The panel of a notebook's cell, its second as a rule."""
 
-    def __init__(self, notebook) -> None:
+    def __init__(self, notebook, number: int = 1) -> None:
         self.notebook = notebook
         self.page = notebook.page
-        self.cell = notebook.cell(1)
+        self.cell = notebook.cell(number)
 
     def button(self, name: str):
         """A button by its name."""
@@ -102,6 +106,47 @@ def test_run_step_and_resume(panel, artifacts):
 
     assert panel.cell.locator("img").count() == 0
     assert panel.notebook.lab.errors == []
+
+
+def test_one_tap_after_typing_is_enough(panel, artifacts):
+    """Run takes what was typed the moment before; pressed too early it says what is missing; Step takes a new goal."""
+    panel.press("Run")
+    panel.see("there is no goal yet: write one, then press Run or Step")
+    panel.cell.get_by_label("Goal", exact=True).press_sequentially("How warm is Beijing?")
+    panel.press("Step")
+    panel.see("run · stopped at the limit of 1 step")
+    assert panel.cell.get_by_text("there is no goal yet").count() == 0
+    panel.cell.get_by_label("Goal", exact=True).fill("Send a message.")
+    panel.cell.get_by_label("Goal", exact=True).blur()
+    panel.see("Step begins run_2 with the new goal; Resume goes on with run.")
+    panel.notebook.show(1)
+    panel.notebook.lab.picture(artifacts / "panel-new-goal.png")
+    panel.press("Step")
+    panel.see("run_2 · waits for approval of send")
+
+    assert panel.notebook.lab.errors == []
+
+
+def test_many_tools(opened, artifacts):
+    """With 300 tools the panel is there soon, has 60 check boxes and runs at the first tap."""
+    cells = [SET_UP, MANY_TOOLS, "%agent panel many", "1"]
+    notebook = opened("panel-many.ipynb", cells)
+    for number in (0, 1):
+        notebook.run_cell(number)
+    began = time.monotonic()
+    notebook.run_cell(2)
+    made = PanelPage(notebook, 2)
+    made.see("… and 242 more, of which the agent has 240:")
+    seconds = time.monotonic() - began
+    made.cell.get_by_label("Goal", exact=True).press_sequentially("How warm is Beijing?")
+    made.press("Run")
+    made.see("run · answered")
+    notebook.show(2)
+    notebook.lab.picture(artifacts / "panel-many-tools.png")
+
+    assert made.cell.get_by_role("checkbox").count() == 60
+    assert seconds < 5
+    assert notebook.lab.errors == []
 
 
 def test_stop_while_a_tool_runs(panel, artifacts):
@@ -190,13 +235,16 @@ def test_a_person_plays_the_model(panel, artifacts):
 
 
 def test_a_button_writes_its_cell(panel):
-    """The cell behind a button appears below the next cell that runs."""
+    """The cell behind a button appears below the next cell that runs; Enter on the fold's button closes it."""
     panel.write("Goal", "How warm is Beijing?")
     panel.cell.get_by_text("Cells behind the buttons").click()
     panel.see("%%agent --agent agent -o run")
     panel.press("Write as a cell")
     panel.see("It appears below the next cell that you run")
     panel.notebook.run_cell(2)
+    panel.button("Cells behind the buttons").focus()
+    panel.page.keyboard.press("Enter")
+    panel.button("Write as a cell").wait_for(state="hidden")
 
     assert panel.notebook.model()[3]["source"] == "%%agent --agent agent -o run\nHow warm is Beijing?"
 

@@ -14,6 +14,9 @@ import time
 from pathlib import Path
 from agentnb import ScriptedModel, calls, tool
 
+for before in Path().glob("seen-*"):  # of another test
+    before.unlink()
+
 @tool(timeout=60)
 def look(place: int) -> str:
     "Look."
@@ -71,3 +74,27 @@ def test_the_stop_button_comes_back_after_a_reload(opened, artifacts):
 
     assert seconds < 1.5
     assert "No answer (cancelled)" in notebook.cell(2).inner_text()
+
+
+def test_the_panel_after_a_reload(opened, artifacts):
+    """Its buttons come back and run; their record no longer lands in the page, but `%agent show` gives it, as it says."""
+    panel = 'Panel(Agent(lambda request: "Hello."), goal="Greet.")'
+    notebook = opened(
+        "reload-panel.ipynb", ["%load_ext agentnb\nfrom agentnb import Agent, Panel", panel, "%agent show run"]
+    )
+    for number in (0, 1):
+        notebook.run_cell(number)
+    button = notebook.cell(1).locator("button").filter(has_text="Run").first
+    button.wait_for()
+    notebook.cell(1).get_by_text("after a reload of the page JupyterLab records no more there").wait_for()
+    notebook.save()
+    notebook.reload()
+    button.wait_for()
+    button.click()
+    notebook.cell(1).get_by_text("run · State 2 of 2 · plan").wait_for()
+    notebook.lab.picture(artifacts / "reloaded-panel.png")
+    recorded = notebook.cell(1).get_by_text("run · answered · 1 new step").count()
+    notebook.run_cell(2)
+
+    assert recorded == 0
+    assert "Hello." in notebook.cell(2).inner_text()
