@@ -27,6 +27,8 @@ _KINDS = (("Tokens and steps", ""), ("Time", "time"), ("Cost", "cost"))
 _MOST_RUNS = 5
 _REST_SECONDS = 3.0
 _SHARE = 0.1
+_SOON_SECONDS = 0.1
+"""So the panel itself comes first: a run that was stopped has ended and the buttons are right before a picture is."""
 _EMPTY = block(quiet("Plots of this panel's runs appear here."))
 _LOADING = block(quiet("The plots are being loaded."))
 
@@ -45,6 +47,7 @@ class PanelPlots:
         self.is_open = False
         self._drawn: tuple[Any, ...] = ()
         self._rests_until = 0.0
+        self._due: asyncio.TimerHandle | None = None
         self._loading: asyncio.Task[None] | None = None
         self._loaded = False
         self.kind = kit.Dropdown(description="Plot", options=_KINDS, layout=kit.Layout(width="20em"))
@@ -72,12 +75,16 @@ class PanelPlots:
             self.refresh()
 
     def refresh(self, running: bool = False) -> None:
-        """Draw what is new, if somebody looks; while a run goes on only after a rest."""
-        if not (self.is_open and self._loaded):
-            return
+        """Have what is new drawn soon, if somebody looks; while a run goes on only after a rest."""
+        rests = running and time.monotonic() < self._rests_until
+        if self.is_open and self._loaded and self._due is None and not rests:
+            self._due = asyncio.get_running_loop().call_later(_SOON_SECONDS, self._draw)
+
+    def _draw(self) -> None:
+        self._due = None
         runs = dict([*self.bench.runs.items()][-_MOST_RUNS:])
         now = (self.kind.value, *((name, id(run)) for name, run in runs.items()))
-        if now == self._drawn or (running and time.monotonic() < self._rests_until):
+        if not self.is_open or now == self._drawn:
             return
         began = time.monotonic()
         self.picture.value = self._html(runs) if runs else _EMPTY

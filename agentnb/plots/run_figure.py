@@ -32,7 +32,7 @@ _MARKS = "os^DvP"
 _SIDE_BY_SIDE = 4
 _MOST_BARS = 60
 _BAR_WIDTH = 0.72
-_MOST_WORDS = 8
+_MOST_WORDS = 20
 _MOST_TOOLS = 8
 _SOMEWHERE = (0.1, 0.1, 0.8, 0.8)
 """A panel's place until the layout has found its own."""
@@ -116,6 +116,7 @@ def _beside(figure: Figure, series: Series) -> list[tuple[Axes, float]]:
     for number, (axes, (name, rows)) in enumerate(zip(panels, series.items(), strict=True)):
         title = "Tokens per step" if len(series) == 1 else f"Tokens per step, {name}"
         _tokens(axes, rows, title, top, legend=not number)
+        axes.locator_params(axis="x", nbins=7 if len(series) < 3 else 4)
     return [(axes, 1) for axes in panels]
 
 
@@ -177,8 +178,9 @@ def _gaps(axes: Axes, rows: Rows, known: Sequence[float], top: int) -> None:
     shape = Path([corner for each in corners for corner in each], codes)
     axes.add_artist(PathPatch(shape, fill=False, edgecolor=GREY, hatch="////", linewidth=0, label="not told"))
     axes.update_datalim([(rows[0]["step"] - half, 0), (rows[-1]["step"] + half, 0)])
-    stretches = _stretches(gaps)
-    for first, last, low in stretches if len(stretches) <= _MOST_WORDS and _any_known(rows, "total") else ():
+    for first, last, low in _stretches(gaps) if _any_known(rows, "total") else ():
+        if last - first + 1 < len(rows) / _MOST_WORDS:
+            continue  # too narrow for a word
         axes.text((first + last) / 2, low + height, "n/a", ha="center", va="bottom", fontsize=8)
 
 
@@ -207,10 +209,11 @@ def _known_ones(series: Series) -> str:
 def _nothing_known(axes: Axes, series: Series, word: str, scale: bool = False) -> None:
     """Steps of which no number is known: a word, and no scale unless another run has its numbers on it."""
     rows = [row for its in series.values() for row in its]
-    if not rows or _any_known(rows, "cumulative"):
+    if _any_known(rows, "cumulative"):
         return
-    axes.text(0.5, 0.5, word, ha="center", va="center", fontsize=11, transform=axes.transAxes)
-    axes.set_xlim(rows[0]["step"] - 0.5, max(row["step"] for row in rows) + 0.5)
+    axes.text(0.5, 0.5, word if rows else "no steps", ha="center", va="center", fontsize=11, transform=axes.transAxes)
+    axes.update_datalim([(row["step"], 0) for row in rows] or [(0, 0), (1, 0)])
+    axes.autoscale_view(scaley=False)
     if not scale:
         axes.tick_params(axis="y", labelleft=False, length=0)
         axes.yaxis.grid(visible=False)
@@ -238,11 +241,21 @@ def _lines(axes: Axes, series: Series, key: str) -> None:
             axes.plot(steps, sums, ":", color=look["color"], linewidth=1)
         if len(rows) <= _MOST_BARS:
             look |= {"marker": _MARKS[number % len(_MARKS)], "markersize": 4.5}
-        elif any(map(math.isnan, values)):  # a point between two gaps would be no line
-            look |= {"marker": ".", "markersize": 3, "markeredgewidth": 0}
+        else:
+            look |= {"marker": ".", "markersize": 3, "markeredgewidth": 0, "markevery": _alone(values)}
         axes.plot(steps, values, "-" if number < len(_LINES) else "--", **look)
-    if len(series) > 1:
+    if len(series) > 1 and any(_any_known(rows, key) for rows in series.values()):
         axes.legend(loc="upper left", ncols=1 + len(series) // 7)
+
+
+def _alone(values: Sequence[float]) -> list[int]:
+    """Where a number stands between two gaps, so that no line shows it."""
+    known = [False, *(not math.isnan(value) for value in values), False]
+    return [
+        place
+        for place, three in enumerate(zip(known, known[1:], known[2:], strict=False))
+        if three == (False, True, False)
+    ]
 
 
 def _counts(figure: Figure, series: Series, tools: dict[str, dict[str, int]]) -> Axes:

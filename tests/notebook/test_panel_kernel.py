@@ -154,8 +154,12 @@ def test_plots_follow_a_run_while_their_fold_is_open(panel):
     running = "put(goal='Wait now.'); panel._widgets.press('run')\n" + seen.format("run_2: 1 step")
     followed = panel.run(running, live=True).text
     panel.run("%agent stop")
+    chosen = "for plots.kind.index, begins in ((1, 'Seconds'), (0, 'Tokens')):\n    "
+    waits = "while f'alt=\"{begins}' not in plots.picture.value: await asyncio.sleep(0.05)\n    print(plots.kind.label)"
+    kinds = panel.run(chosen + waits, live=True).text.split()
 
     assert "<img" not in closed
+    assert kinds == ["Time", "Tokens", "and", "steps"]
     assert '<img alt="Tokens per step. run: 2 steps, 1 tool call' in opened
     assert "data:image/png;base64," in opened
     assert "not finished" in followed
