@@ -10,7 +10,10 @@ import contextvars
 from collections.abc import Iterator
 from typing import Any
 
+from IPython import get_ipython
+
 from agentnb.notebook.follow import front_end_is_live
+from agentnb.notebook.heard import say_heard, say_no_more
 from agentnb.notebook.live import view_of
 
 _open: dict[int, WidgetCell] = {}
@@ -37,6 +40,7 @@ class WidgetCell:
         self._box = box
         self._handle = display(view_of(box), raw=True, display_id=True)
         _open[id(self)] = self
+        say_heard(_kernel())
 
     def close(self) -> None:
         """Take them away, without a trace."""
@@ -44,6 +48,12 @@ class WidgetCell:
             self._handle.update({}, raw=True)
             for widget in all_within(self._box):
                 widget.close()
+            if not _open:
+                say_no_more(_kernel())
+
+
+def _kernel() -> Any:
+    return getattr(get_ipython(), "kernel", None)
 
 
 def can_show(shell: Any) -> bool:

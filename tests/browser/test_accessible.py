@@ -147,7 +147,7 @@ def test_the_keyboard_opens_a_fold_of_the_panel(shown, artifacts):
     """Tab leads to a fold's button, Space opens it, Tab leads on into it, and Enter presses what is there."""
     cell, keys = shown.cell(PANEL), shown.page.keyboard
     shown.show(PANEL)
-    write = cell.get_by_role("button", name="Write as a cell")
+    fold, write = (cell.get_by_role("button", name=name) for name in (FOLDS[1], "Write as a cell"))
     closed = write.is_visible()
     cell.get_by_role("button", name=FOLDS[0]).focus()
     keys.press("Tab")
@@ -159,6 +159,9 @@ def test_the_keyboard_opens_a_fold_of_the_panel(shown, artifacts):
     keys.press("Enter")
     cell.get_by_text("It appears below the next cell that you run").wait_for()
     shown.lab.picture(artifacts / "panel-folds.png")
+    fold.focus()
+    keys.press("Enter")
+    write.wait_for(state="hidden")
 
     assert closed is False
     assert reached == FOLDS[1]

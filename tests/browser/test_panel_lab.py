@@ -101,6 +101,7 @@ def test_run_step_and_resume(panel, artifacts):
     panel.press("Resume")
     panel.see("run_2 · answered · 1 new step")
     panel.notebook.lab.use_theme("JupyterLab Dark")
+    panel.page.locator("#jupyterlab-splash").wait_for(state="detached")
     panel.notebook.lab.picture(artifacts / "panel-dark.png")
     panel.notebook.lab.use_theme("JupyterLab Light")
 
@@ -232,6 +233,27 @@ def test_a_person_plays_the_model(panel, artifacts):
     assert panel.cell.get_by_text("You are the model. What do you do?").count() == 0
     assert "Four degrees." in panel.cell.inner_text()
     assert panel.notebook.lab.errors == []
+
+
+def test_what_is_typed_while_a_cell_waits_arrives_whole(opened):
+    """Letter by letter into a form below a cell that awaits it, with a correction: the call has the last words."""
+    asks = "%%agent --planner you -t get_weather -o run\nHow warm is Oslo?"
+    notebook = opened("typed.ipynb", [SET_UP, asks, "run.steps[0].calls[0].arguments"])
+    notebook.run_cell(0)
+    notebook.start_cell(1)
+    made = PanelPage(notebook)
+    made.see("You are the model. What do you do?")
+    city = made.cell.get_by_label("city", exact=True)
+    city.press_sequentially("Berlin", delay=20)
+    city.fill("")
+    city.press_sequentially("Oslo", delay=20)
+    made.press("Do it")
+    made.see("Step 2: waits for you")
+    made.press("Pause")
+    notebook.wait_for_cells()
+    notebook.run_cell(2)
+
+    assert "Oslo" in json.dumps(notebook.outputs(2))
 
 
 def test_a_button_writes_its_cell(panel):
