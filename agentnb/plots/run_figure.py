@@ -68,7 +68,7 @@ def draw_times(series: Series) -> Figure:
     top = max([row["total"] for rows in series.values() for row in rows] + [0.001])
     for number, (axes, (name, rows)) in enumerate(zip(panels, series.items(), strict=True)):
         _stack(axes, rows, _TIMES)
-        _framed(axes, "Seconds per step" if len(series) == 1 else f"Seconds per step, {name}", "step", whole=False)
+        _framed(axes, _headed("Seconds per step", name, len(series)), "step", whole=False)
         axes.set_ylim(0, top * 1.28)
         _legend(axes, columns=3, wanted=not number)
     return laid_out(figure, [(axes, 1) for axes in panels])
@@ -114,10 +114,18 @@ def _beside(figure: Figure, series: Series) -> list[tuple[Axes, float]]:
         return [(axes, 1)]
     panels, top = _panels(figure, len(series)), _top(series)
     for number, (axes, (name, rows)) in enumerate(zip(panels, series.items(), strict=True)):
-        title = "Tokens per step" if len(series) == 1 else f"Tokens per step, {name}"
-        _tokens(axes, rows, title, top, legend=not number)
+        _tokens(axes, rows, _headed("Tokens per step", name, len(series)), top, legend=not number)
         axes.locator_params(axis="x", nbins=7 if len(series) < 3 else 4)
     return [(axes, 1) for axes in panels]
+
+
+def _headed(title: str, name: str, panels: int) -> str:
+    """The title of one of the panels beside each other, no longer than its panel."""
+    return title if panels == 1 else f"{title}, {_cut(name, 100 // panels - len(title))}"
+
+
+def _cut(name: str, most: int) -> str:
+    return name if len(name) <= most else name[: most - 1] + "…"
 
 
 def _tokens(axes: Axes, rows: Rows, title: str, top: int | None, legend: bool = True) -> None:
@@ -294,7 +302,7 @@ def _bars_across(
 
 
 def _named_places(axes: Axes, names: Sequence[str]) -> None:
-    labels = [readable(name if len(name) <= 18 else name[:17] + "…") for name in names]
+    labels = [readable(_cut(name, 18)) for name in names]
     axes.set_yticks(range(len(names)), labels)
     axes.set_ylim(max(3, len(names)) - 0.4, -0.6)
 

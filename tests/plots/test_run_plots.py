@@ -233,7 +233,8 @@ def test_nothing_known_is_a_word(kind, word, number):
 @pytest.mark.parametrize("number", [1, 2, 4, 5])
 def test_labels_find_their_place(number):
     """Every panel with its labels lies within the figure and beside the others, also one that has got a name since."""
-    made = plot(*[run_of(Usage(9_000_000, 10), tool="a_tool_of_many_words")] * number)
+    names = [f"{k} is a run with a name of many words"[:30] for k in range(number)]
+    made = plot(*[run_of(Usage(9_000_000, 10), tool="a_tool_of_many_words")] * number, names=names)
     figure = made.figure
     figure.axes[0].set_ylabel("tokens")
     made._repr_mimebundle_()
