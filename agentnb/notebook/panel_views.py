@@ -31,13 +31,14 @@ MOST_TOOLS = 60
 
 
 def goal_html(bench: Bench) -> str:
-    """Which goal Step goes on with, where the run that is looked at has another than the field."""
+    """Which buttons take up the goal in the field, where the run that is looked at has another and is not answered."""
     run, goal = bench.newest, bench.fields.goal.strip()
     if run is None or run.answer is not None or goal in ("", run.goal.strip()):
         return ""
     if bench.has_new_goal:
-        return block(quiet(f"Step begins {bench.fresh_name()} with the new goal; Resume goes on with {bench.shown}."))
-    told = f"Step and Resume go on with {bench.shown}, whose goal is another: {shorten(run.goal, 80)}"
+        told = f"Run and Step begin {bench.fresh_name()} with the new goal; the other buttons go on with {bench.shown}."
+    else:
+        told = f"Only Run takes up the goal above; the other buttons go on with {bench.shown}: {shorten(run.goal, 80)}"
     return block(quiet(told))
 
 

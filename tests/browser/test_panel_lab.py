@@ -119,7 +119,7 @@ def test_one_tap_after_typing_is_enough(panel, artifacts):
     assert panel.cell.get_by_text("there is no goal yet").count() == 0
     panel.cell.get_by_label("Goal", exact=True).fill("Send a message.")
     panel.cell.get_by_label("Goal", exact=True).blur()
-    panel.see("Step begins run_2 with the new goal; Resume goes on with run.")
+    panel.see("Run and Step begin run_2 with the new goal; the other buttons go on with run.")
     panel.notebook.show(1)
     panel.notebook.lab.picture(artifacts / "panel-new-goal.png")
     panel.press("Step")

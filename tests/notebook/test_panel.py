@@ -176,7 +176,7 @@ def test_a_new_goal_begins_a_new_run_at_step(desk):
     desk.bench.fields.goal = "How cold?"
     assert action(desk.bench, "step").cell == "%%agent --agent agent --steps 1 -o run_2\nHow cold?"
     assert action(desk.bench, "resume").cell == "%agent resume run --agent agent"
-    assert "Step begins run_2 with the new goal; Resume goes on with run." in goal_html(desk.bench)
+    assert "Run and Step begin run_2 with the new goal; the other buttons go on with run." in goal_html(desk.bench)
     desk.press("step")
 
     assert desk.space["run_2"].goal == "How cold?"
@@ -192,7 +192,7 @@ def test_a_run_that_is_chosen_goes_on_whatever_its_goal(desk):
     desk.bench.show("run")
 
     assert action(desk.bench, "step").cell == "%agent resume run --agent agent --steps 1"
-    assert "go on with run, whose goal is another: How warm?" in goal_html(desk.bench)
+    assert "Only Run takes up the goal above; the other buttons go on with run: How warm?" in goal_html(desk.bench)
     desk.press("resume")
     assert goal_html(desk.bench) == ""
 
