@@ -29,6 +29,8 @@ _REST_SECONDS = 3.0
 _SHARE = 0.1
 _SOON_SECONDS = 0.1
 """So the panel itself comes first: a run that was stopped has ended and the buttons are right before a picture is."""
+_TURN_SECONDS = 0.01
+"""Long enough for what waits in the loop, such as a press of Stop; 0 would only let go first what is ready already."""
 _EMPTY = block(quiet("Plots of this panel's runs appear here."))
 _LOADING = block(quiet("The plots are being loaded."))
 
@@ -47,7 +49,7 @@ class PanelPlots:
         self.is_open = False
         self._drawn: tuple[Any, ...] = ()
         self._rests_until = 0.0
-        self._due: asyncio.TimerHandle | None = None
+        self._due: asyncio.Task[None] | None = None
         self._loading: asyncio.Task[None] | None = None
         self._loaded = False
         self.kind = kit.Dropdown(description="Plot", options=_KINDS, layout=kit.Layout(width="20em"))
@@ -78,21 +80,26 @@ class PanelPlots:
         """Have what is new drawn soon, if somebody looks; while a run goes on only after a rest."""
         rests = running and time.monotonic() < self._rests_until
         if self.is_open and self._loaded and self._due is None and not rests:
-            self._due = asyncio.get_running_loop().call_later(_SOON_SECONDS, self._draw)
+            self._due = asyncio.get_running_loop().create_task(self._draw())
 
-    def _draw(self) -> None:
+    async def _draw(self) -> None:
+        await asyncio.sleep(_SOON_SECONDS)
         self._due = None
         runs = dict([*self.bench.runs.items()][-_MOST_RUNS:])
         now = (self.kind.value, *((name, id(run)) for name, run in runs.items()))
         if not self.is_open or now == self._drawn:
             return
-        began = time.monotonic()
-        self.picture.value = self._html(runs) if runs else _EMPTY
-        self._drawn, took = now, time.monotonic() - began
-        self._rests_until = began + took + max(_REST_SECONDS, took / _SHARE)
+        self._drawn, began = now, time.monotonic()
+        self._rests_until = began + _REST_SECONDS
+        self.picture.value = await self._html(runs) if runs else _EMPTY
+        self._rests_until = time.monotonic() + max(_REST_SECONDS, (time.monotonic() - began) / _SHARE)
 
-    def _html(self, runs: dict[str, Any]) -> str:
+    async def _html(self, runs: dict[str, Any]) -> str:
+        """The picture in three parts, between which the loop has its turn: numbers, figure, image."""
         made = plot(*runs.values(), names=[*runs], kind=self.kind.value or None)
+        await asyncio.sleep(_TURN_SECONDS)
+        _ = made.figure
+        await asyncio.sleep(_TURN_SECONDS)
         data, about = made._repr_mimebundle_()
         size = about["image/png"]
         picture = f'<img alt="{escape(shown(made.alt))}" width="{size["width"]}" height="{size["height"]}" '
