@@ -32,12 +32,16 @@ class _Heard:
 
 
 def say_heard(kernel: Any) -> None:
-    """From now on; to ask twice changes nothing."""
-    if kernel is not None and not isinstance(kernel.shell_handlers[_KIND], _Heard):
+    """From now on, in a kernel of that kind; to ask twice changes nothing."""
+    if not isinstance(_handlers(kernel).get(_KIND), _Heard | None):
         kernel.shell_handlers[_KIND] = _Heard(kernel)
 
 
 def say_no_more(kernel: Any) -> None:
     """The kernel handles its messages alone again."""
-    if kernel is not None and isinstance(made := kernel.shell_handlers[_KIND], _Heard):
+    if isinstance(made := _handlers(kernel).get(_KIND), _Heard):
         kernel.shell_handlers[_KIND] = made.before
+
+
+def _handlers(kernel: Any) -> dict[str, Any]:
+    return getattr(kernel, "shell_handlers", {})

@@ -182,6 +182,7 @@ class LabPage:
         """Switch to a theme and wait for it."""
         self.run_command("apputils:change-theme", theme=name)
         self.page.wait_for_function("name => document.body.dataset.jpThemeName === name", arg=name)
+        self.page.locator("#jupyterlab-splash").wait_for(state="detached")
 
     def picture(self, path: Path) -> None:
         """A screenshot of the page."""

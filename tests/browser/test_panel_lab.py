@@ -101,7 +101,6 @@ def test_run_step_and_resume(panel, artifacts):
     panel.press("Resume")
     panel.see("run_2 · answered · 1 new step")
     panel.notebook.lab.use_theme("JupyterLab Dark")
-    panel.page.locator("#jupyterlab-splash").wait_for(state="detached")
     panel.notebook.lab.picture(artifacts / "panel-dark.png")
     panel.notebook.lab.use_theme("JupyterLab Light")
 

@@ -64,5 +64,6 @@ def test_the_kernel_gets_its_handler_back():
     say_no_more(desk)
     say_no_more(desk)
     assert desk.shell_handlers["comm_msg"] is before
-    say_heard(None)
-    say_no_more(None)
+    for other in (None, object(), SimpleNamespace(shell_handlers={})):
+        say_heard(other)
+        say_no_more(other)
