@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import pickle
+import subprocess
+import sys
 from collections import UserDict
 from dataclasses import dataclass, replace
 
@@ -270,16 +272,34 @@ def test_secrets_are_masked_everywhere(path):
     assert load(path).goal == "go [hidden]"
 
 
-@pytest.mark.parametrize("secret", ['p4ssW0r"9Xk2Lm', "p4ss\\W0r9Xk2Lm", "p4ssW0r\t9Xk2Lm", "decision-2024-key"])
+@pytest.mark.parametrize("secret", ['p4ssW0r"9Xk2Lm', "p4ss\\W0r9Xk2Lm", "p4ssW0r\t9Xk2Lm"])
 def test_secrets_are_masked_whatever_signs_json_writes_for_them(path, secret):
-    """A quote, a backslash, a tab; a colour code inside; one that begins like a field of the file."""
+    """A quote, a backslash, a tab; a colour code inside."""
     hide(secret)
     coloured = f"{secret[:5]}\x1b[31m{secret[5:]}"
     run = State.start("go").planned(Decision(answer=f"It is {secret}, in red {coloured}."))
     save(run, path)
 
     assert load(path).answer == "It is [hidden], in red [hidden]."
-    assert load(path).steps[0].decision.answer
+
+
+LIKE_A_FIELD = """
+import sys
+from agentnb import State, load, save
+from agentnb.core.planner import Decision
+from agentnb.text import hide
+hide("decision-2024-key")
+save(State.start("go").planned(Decision(answer="It is decision-2024-key.")), sys.argv[1])
+print(load(sys.argv[1]).steps[0].decision.answer)
+"""
+
+
+@pytest.mark.slow
+def test_a_secret_that_begins_like_a_field_of_the_file_hides_no_field(path):
+    """In a process of its own, since the word would stay hidden in this one."""
+    done = subprocess.run([sys.executable, "-c", LIKE_A_FIELD, path], capture_output=True, text=True, check=True)
+
+    assert done.stdout == "It is [hidden].\n"
 
 
 def test_numbers_and_levels_beyond_reason_are_kept_or_left_out(path):
