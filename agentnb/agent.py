@@ -224,13 +224,8 @@ def _listening(each: Any) -> Any:
     """A middleware or listener as it is.
 
     Raises:
-        SettingsError: It is a class, nothing that can be called, a listener that would have to be awaited, or a
-            middleware that could not be.
+        SettingsError: It is a class, nothing that can be called, or a listener that would have to be awaited.
     """
-    for name in ("before", "model", "tool") if is_middleware(each) else ():
-        if callable(own := getattr(each, name, None)) and not is_async(own):
-            what = f"{name} of {type(each).__name__} is awaited, and is no coroutine function"
-            raise SettingsError(what, layer="agent", remedy=f"Write async def {name}(...).")
     if not is_middleware(each) and is_async(each):
         what = f"a listener is called, never awaited: {getattr(each, '__name__', each)!r} is async"
         raise SettingsError(what, layer="agent", remedy="Write it with def, or derive from Middleware.")

@@ -22,6 +22,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+from agentnb.text import mask
+
 traceback_of: Callable[[Exception], list[str] | None] = lambda error: None
 """The whole traceback of one of our errors, where a notebook is to show it; the notebook layer asks the settings."""
 
@@ -42,7 +44,7 @@ class AgentnbError(Exception):
 
     def __str__(self) -> str:
         head = f"{self.layer}: {self.message}"
-        return f"{head.rstrip('.')}. {self.remedy}" if self.remedy else head
+        return mask(f"{head.rstrip('.')}. {self.remedy}" if self.remedy else head)
 
     def _render_traceback_(self) -> list[str]:
         """At most four lines in a notebook, or the whole traceback."""
@@ -53,7 +55,7 @@ class AgentnbError(Exception):
             lines.append(self.remedy)
         if self.__cause__ is not None:
             lines.append(f"Cause: {type(self.__cause__).__name__}; AGENT_DEBUG=1 shows the traceback.")
-        return lines
+        return [*map(mask, lines)]
 
     def __reduce__(self) -> Any:
         return (_rebuild, (type(self), self.__dict__.copy()))

@@ -20,7 +20,6 @@ from agentnb.errors import SettingsError
 from agentnb.text import hide, mask, shorten
 
 HIDDEN = "[hidden]"
-_SHORTEST_KEY = 16
 _OFF = ("", "0", "false", "no", "off")
 _parsed: dict[Path, tuple[tuple[int, int], Mapping[str, str | None]]] = {}
 
@@ -42,16 +41,19 @@ def secret(name: str) -> Secret | None:
     return None if value is None else Secret(value, name)
 
 
-def hide_keys(names: Iterable[str]) -> None:
-    """From here on `text.mask` hides what these settings hold, whoever says it.
+def hide_keys(names: Iterable[str], shortest: int = 16) -> None:
+    """From here on `text.mask` hides what these settings hold, whoever says it; of "Name: value" lines the values.
 
-    Short ones are left for `secret`: who needs no key writes a word there.
+    Args:
+        names: Of variables.
+        shortest: Shorter ones are left for `secret`: who needs no key writes a word there.
     """
     file = _from_file()
     for name in names:
-        value = (os.environ.get(name, file.get(name)) or "").strip()
-        if len(value) >= _SHORTEST_KEY:
-            hide(value)
+        for line in (os.environ.get(name, file.get(name)) or "").splitlines():
+            value = line.partition(": ")[2].strip() or line.strip()
+            if len(value) >= shortest:
+                hide(value)
 
 
 def number(name: str) -> float | None:

@@ -51,7 +51,7 @@ def given_value(value: Any) -> str:
         return value
     try:
         return json.dumps(value, ensure_ascii=False, default=str)
-    except (TypeError, ValueError, RecursionError):
+    except Exception:  # the str of a user's class may do anything
         return f"<{type(value).__name__} that JSON can't hold>"
 
 

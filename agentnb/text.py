@@ -6,6 +6,7 @@ on half an emoji. `mask` hides every secret that `hide` was told of.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection, Iterable
 from difflib import get_close_matches
@@ -106,7 +107,13 @@ def no_such_tool(name: str, names: Collection[str]) -> str:
 
 
 def hide(secret: str) -> None:
-    """From now on `mask` hides this secret and every piece of it of 8 or more characters."""
+    """From now on `mask` hides this secret and every piece of it of 8 or more characters, also as JSON spells it."""
+    once = json.dumps(secret, ensure_ascii=False)[1:-1]
+    for spelled in (secret, once, json.dumps(once)[1:-1], json.dumps(secret)[1:-1]):
+        _hide(spelled)
+
+
+def _hide(secret: str) -> None:
     secret = _UNSEEN.sub("", secret)
     if len(secret) < _PIECE or secret in _secrets:
         return

@@ -111,14 +111,6 @@ def test_a_listener_is_not_awaited():
         Agent(ScriptedModel([]), middleware=[listener])
 
 
-@pytest.mark.parametrize("name", ["before", "model", "tool"])
-def test_a_middleware_is_awaited(name):
-    """A method that can't be awaited is told before anything runs."""
-    slip = type("Slip", (Middleware,), {name: lambda self, *given, **named: None})()
-    with pytest.raises(SettingsError, match=f"{name} of Slip is awaited, .*Write async def {name}"):
-        Agent(ScriptedModel([]), middleware=[slip])
-
-
 def test_a_star_import_offers_no_tool():
     """`from agentnb import *` in a notebook brings names, and nothing that a model could call without being given it."""
     space: dict[str, object] = {}

@@ -149,7 +149,7 @@ def _task_set(records: Sequence[Record], columns: Mapping[str, str]) -> tuple[Ta
 def _warn_of_slips(names: Iterable[str]) -> None:
     """Say which field was perhaps meant to be one of ours: without it a task is still one, so a slip goes unseen."""
     for name in names:
-        near = get_close_matches(name.lower(), ("expected", "choices", "scorer"), n=1, cutoff=0.85)
+        near = get_close_matches(str(name).lower(), ("expected", "choices", "scorer"), n=1, cutoff=0.85)
         if near and name != "score":
             told = f"the field {name!r} of the tasks is kept as metadata; did you mean {near[0]!r}?"
             warnings.warn(told, stacklevel=4)

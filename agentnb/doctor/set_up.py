@@ -44,8 +44,7 @@ def set_up_checks() -> Iterator[Check]:
 
 def hide_keys() -> Iterator[Check]:
     """From here on every key that is set is hidden wherever it turns up, whoever says it; a misplaced one is told."""
-    for name in KEY_SETTINGS:
-        settings.secret(name)
+    settings.hide_keys(KEY_SETTINGS, shortest=0)
     for name in OWN:
         if (value := settings.get(name)) is not None and looks_like_key(value):
             hide(value)

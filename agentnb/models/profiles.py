@@ -188,7 +188,12 @@ PROFILES: Mapping[str, Profile] = {
     )
 }
 
-KEY_SETTINGS = tuple(sorted({name for each in PROFILES.values() for name in (*each.keys, each.bearer) if name}))
+
+def _key_settings(profile: Profile) -> tuple[str, ...]:
+    return (*profile.keys, profile.bearer, *profile.header_settings.values(), profile.custom_headers)
+
+
+KEY_SETTINGS = tuple(sorted({name for each in PROFILES.values() for name in _key_settings(each) if name}))
 """Every variable that may hold a key."""
 COMPATIBLE = Profile("compatible")
 """A server that we know nothing of but that it speaks chat completions."""

@@ -34,7 +34,7 @@ def run(magics: AgentMagics, line: str) -> None:
     name, *words = split(line) or ["help"]
     command = command_named(name)
     if len(words) > MOST_WORDS.get(name, len(words)):
-        raise UsageError(f"%agent {name}: what is {words[MOST_WORDS[name]]!r}?", remedy=f"%agent {name} --help")
+        raise UsageError(f"%agent {name} takes no {words[MOST_WORDS[name]]!r}", remedy=f"%agent {name} --help")
     command(magics, words)
 
 
@@ -145,8 +145,9 @@ def show_diff(magics: AgentMagics, words: list[str]) -> None:
     elif words:
         raise UsageError(f"%agent diff takes two runs, not {len(words)}", remedy="%agent diff NAME NAME")
     elif magics.last is None or magics.previous is None:
-        remedy = f"Run %%agent cells, or name two runs, also of Python: {', '.join(runs_of(magics.shell.user_ns))}"
-        raise UsageError("no two cells have run an agent yet", remedy=remedy.removesuffix(", also of Python: ") + ".")
+        runs = listed(runs_of(magics.shell.user_ns))
+        remedy = f"Run %%agent cells, or name two runs{f', also of Python: {runs}' if runs else ''}."
+        raise UsageError("no two cells have run an agent yet", remedy=remedy)
     else:
         display(diff(magics.previous, magics.last, names=("previous", "newest")))
 

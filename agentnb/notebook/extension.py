@@ -21,6 +21,7 @@ from agentnb.notebook.preferences import Agentnb
 from agentnb.notebook.tool_history import forget, see
 from agentnb.notebook.widget_cell import owners
 from agentnb.planners import you
+from agentnb.text import mask
 
 
 def load(shell: Any) -> None:
@@ -28,7 +29,8 @@ def load(shell: Any) -> None:
     if any(getattr(each, "__name__", "") == await_agent_cells.__name__ for each in shell.input_transformers_post):
         return
     errors.traceback_of = partial(_traceback, shell)
-    settings.hide_keys(KEY_SETTINGS)
+    with suppress(errors.SettingsError):  # a `.env` that can't be read is told by the first agent
+        settings.hide_keys(KEY_SETTINGS)
     progress.display, surroundings.cell_source = displays_for(shell), source_of_cell(shell)
     you.form = ask_person
     magics = AgentMagics(shell)
@@ -73,7 +75,7 @@ def _traceback(shell: Any, error: Exception) -> list[str] | None:
     if not settings.debug():
         return None
     lines: list[str] = shell.InteractiveTB.structured_traceback(type(error), error, error.__traceback__)
-    return lines
+    return [mask(line) for line in lines]
 
 
 def _after_cell(*_: Any) -> None:

@@ -24,7 +24,7 @@ def tools_of(namespace: Mapping[str, Any]) -> tuple[Tool, ...]:
     for name, value in list(namespace.items()):
         if isinstance(value, Tool) and not name.startswith("_"):
             own = namespace.get(value.spec.name)
-            found[value.spec.name] = own if isinstance(own, Tool) else value
+            found[value.spec.name] = own if isinstance(own, Tool) and own.spec.name == value.spec.name else value
     return tuple(found.values())
 
 

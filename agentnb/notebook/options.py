@@ -100,8 +100,8 @@ def _with_json_quoted(line: str) -> str:
     told, at = "", 0
     for found in re.finditer(r"=(?=[\[{])", line):
         try:
-            if found.end() > at and _words(line[: found.end()]):  # not inside quotes
-                end = json.JSONDecoder().raw_decode(line, found.end())[1]
+            end = json.JSONDecoder().raw_decode(line, found.end())[1] if found.end() > at else 0
+            if end and _words(line[: found.end()]):  # not inside quotes
                 told, at = told + line[at : found.end()] + quoted(line[found.end() : end]), end
         except (ValueError, RecursionError):
             continue

@@ -70,7 +70,7 @@ class PanelPlots:
         try:
             await run_in_thread(load_matplotlib)
         except AgentnbError as error:
-            self.picture.value = problem_html([shown(line) for line in error_lines(error)])
+            self.picture.value = _problem(error)
             self._loading = None  # opened again, it tries again
         else:
             self._loaded = True
@@ -91,7 +91,10 @@ class PanelPlots:
             return
         self._drawn, began = now, time.monotonic()
         self._rests_until = began + _REST_SECONDS
-        self.picture.value = await self._html(runs) if runs else _EMPTY
+        try:
+            self.picture.value = await self._html(runs) if runs else _EMPTY
+        except Exception as error:  # whatever a library meets
+            self._drawn, self.picture.value = (), _problem(error)
         self._rests_until = time.monotonic() + max(_REST_SECONDS, (time.monotonic() - began) / _SHARE)
 
     async def _html(self, runs: dict[str, Any]) -> str:
@@ -104,3 +107,7 @@ class PanelPlots:
         size = about["image/png"]
         picture = f'<img alt="{escape(shown(made.alt))}" width="{size["width"]}" height="{size["height"]}" '
         return block(f'{picture}style="max-width:100%" src="data:image/png;base64,{data["image/png"]}">')
+
+
+def _problem(error: Exception) -> str:
+    return problem_html([shown(line) for line in error_lines(error)])

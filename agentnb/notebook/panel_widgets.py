@@ -346,6 +346,7 @@ class PanelWidgets:
         """Draw nothing more."""
         if self._ticker is not None:
             self._ticker.cancel()
+        self.plots.look(False)
 
 
 def _set(widget: Any, value: str) -> None:

@@ -12,6 +12,8 @@ import inspect
 import json
 import linecache
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from agentnb.errors import UsageError
@@ -34,7 +36,8 @@ def define_tools(shell: Any, line: str, body: str) -> None:
     """
     if line.strip():
         raise UsageError(f"%%tool takes no options, got {line.strip()!r}", remedy="Use @tool(...) above the function.")
-    shown = shell.transform_cell(body)
+    with _no_python(lines_before=1):
+        shown = shell.transform_cell(body)
     names = _functions(shown)
     if not names:
         raise UsageError("the cell defines no function", remedy="Write def name(...) with a docstring.")
@@ -51,11 +54,11 @@ def define_tools(shell: Any, line: str, body: str) -> None:
 
 
 def _put(space: dict[str, Any], name: str, made: Tool) -> None:
-    """The tool takes its variable, and the place of the one that would still be the notebook's tool of this name."""
+    """The tool takes its variable and is the newest of its name; one in the variable of that name gives way."""
+    space.pop(name, None)
     space[name] = made
-    old = next(each for each in tools_of(space) if each.name == made.name)
-    for key in [key for key, value in space.items() if value is old]:
-        space[key] = made
+    if isinstance(old := space.get(made.name), Tool) and old.name == made.name:
+        space[made.name] = made
 
 
 def _functions(body: str) -> list[str]:
@@ -77,12 +80,19 @@ def _run(shell: Any, body: str) -> None:
     source = "\n" + body  # the line of the magic itself
     name = shell.compile.cache(source, _number(shell))
     linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
-    try:
+    with _no_python():
         code = compile(source, name, "exec", dont_inherit=True, flags=shell.compile.flags)
-    except SyntaxError as error:
-        what = f"line {error.lineno} of the cell is no Python: {error.msg}"
-        raise UsageError(what, remedy=(error.text or "").strip()) from None
     shell.ex(code)
+
+
+@contextmanager
+def _no_python(lines_before: int = 0) -> Iterator[None]:
+    """A SyntaxError in the block is told with its line of the cell."""
+    try:
+        yield
+    except SyntaxError as error:
+        what = f"line {(error.lineno or 0) + lines_before} of the cell is no Python: {error.msg}"
+        raise UsageError(what, remedy=(error.text or "").strip()) from None
 
 
 def _number(shell: Any) -> int:

@@ -18,6 +18,7 @@ from typing import Any
 from agentnb.errors import UsageError
 from agentnb.tools.signature import inner_function
 from agentnb.tools.tool import Tool, ToolOptions
+from agentnb.tools.tool import tool as make_tool
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef
 _PLAIN = (int, float, complex, str, bytes, tuple, frozenset)
@@ -40,10 +41,10 @@ def source_cell(tool: Tool, space: Mapping[str, Any]) -> str:
     if why := _unfit(tool, function, definition):
         raise UsageError(f"{tool.name!r} {why}", remedy=f"Change it where it stands: {_place(function)}.")
     assert definition is not None
-    source = _with_options(tool, definition)
-    imports = _imports(tool, function, source, space)
-    needs_tool = source is not tool.source and "tool" not in {**space, **function.__globals__}
-    return "\n".join(["%%tool", *(["from agentnb import tool"] if needs_tool else []), *imports, source])
+    ours = "tool" if space.get("tool", function.__globals__.get("tool")) is make_tool else "agentnb.tool"
+    source = _with_options(tool, definition, ours)
+    more = ["import agentnb"] if ours != "tool" and source is not tool.source else []
+    return "\n".join(["%%tool", *more, *_imports(tool, function, source, space), source])
 
 
 # ── what a cell can define ───────────────────────────────────────────────────────────────────────────────────────────
@@ -67,6 +68,8 @@ def _unfit(tool: Tool, function: Any, definition: Definition | None) -> str:
         return "is not defined by a def of its own"
     if function.__code__.co_freevars:
         return "uses variables of the function around it, which a cell does not have"
+    if function.__module__ != "__main__" and any(isinstance(each, ast.Global) for each in ast.walk(definition)):
+        return "changes variables of its module"
     return ""
 
 
@@ -78,7 +81,7 @@ def _place(function: Any) -> str:
 # ── options ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _with_options(tool: Tool, definition: Definition) -> str:
+def _with_options(tool: Tool, definition: Definition, ours: str) -> str:
     """The source with a decorator that says the tool's options; as it is where it says them already.
 
     Raises:
@@ -94,10 +97,10 @@ def _with_options(tool: Tool, definition: Definition) -> str:
         what = f"{tool.name!r} was given its examples elsewhere"
         raise UsageError(what, remedy="Change it where they stand.")
     told = ", ".join(f"{name}={_spelled(value)}" for name, value in changed.items())
-    lines = tool.source.splitlines()
+    lines = tool.source.split("\n")
     if old is not None:
         del lines[old.lineno - 1 : old.end_lineno]
-    return "\n".join([f"@tool({told})" if told else "@tool", *lines, ""])
+    return "\n".join([f"@{ours}({told})" if told else f"@{ours}", *lines])
 
 
 def _is_tool(decorator: ast.expr) -> bool:

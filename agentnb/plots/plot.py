@@ -84,12 +84,13 @@ class Plot:
         figure, file = self.figure, io.BytesIO()
         from matplotlib.backends.backend_agg import FigureCanvasAgg
 
+        before, dpi, figure.dpi = figure.canvas, figure.dpi, _DPI
         canvas: Any = FigureCanvasAgg(figure)
-        dpi, figure.dpi = figure.dpi, _DPI
         try:
             with quiet_style():
                 canvas.print_png(file, metadata=_NO_DATES[".png"])
         finally:
+            figure.set_canvas(before)
             figure.dpi = dpi
         return file.getvalue()
 

@@ -26,10 +26,24 @@ _WHO_AND_WHEN = ("metadata", "user", "safety_identifier", "session_id", "request
 NOT_CONTENT = frozenset((*_HOW_SENT, *_WHO_AND_WHEN, "idempotency_key", "timestamp"))
 """Parameters that do not change what is asked."""
 _PRIVATE = re.compile(r"(?i)(proxy-)?authorization|(x-)?api[-_]?key|(set-)?cookie")
-_NAME = re.compile(r"[a-z_]{1,20}")
+_OF_RUNS = ("decision", "reasoning", "arguments", "counters", "approvals", "traceback", "tool_seconds", "model_seconds")
+_OF_REPLIES = ("value_is_text", "left_out", "answered_as", "cache_write", "cached_input", "complete", "known_cost")
+_OF_REQUESTS = (
+    "messages",
+    "tool_calls",
+    "tool_call_id",
+    "function",
+    "parameters",
+    "description",
+    "properties",
+    "required",
+)
+_OTHERS = ("preamble", "encoding", "unpriced", "retryable", "retry_after")
+_OUR_NAMES = frozenset((*_OF_RUNS, *_OF_REPLIES, *_OF_REQUESTS, *_OTHERS))
+"""Names of our files that are long enough to be taken for a piece of a secret."""
 _KEPT_PROMPTS = 64
 HUGE_BITS = 14_000
-"""Python reads no longer number, by default, from its decimal digits."""
+"""From so many bits on Python may refuse a number's decimal digits."""
 
 
 def tidy(value: Any) -> Any:
@@ -50,9 +64,8 @@ def tidy(value: Any) -> Any:
 
 
 def _tidy_key(key: Any) -> str:
-    """A name of small letters alone, such as one of our own fields, holds no secret, whatever a secret begins with."""
     text = clean(str(key))
-    return text if _NAME.fullmatch(text) else mask(text)
+    return text if text in _OUR_NAMES else mask(text)
 
 
 def _hidden_or_tidy(key: str, value: Any) -> Any:

@@ -222,8 +222,7 @@ def _links(notebook: dict[str, Any]) -> Iterator[str]:
 
 def _check_secrets(notebook: dict[str, Any], carried: dict[str, str]) -> None:
     """Refuse a lesson with a key in it; where it came from must be mended, not only the copy."""
-    for name in KEY_SETTINGS:
-        settings.secret(name)  # from here on `mask` knows it
+    settings.hide_keys(KEY_SETTINGS, shortest=0)
     if where := next((place for place, value in _places(notebook, carried) if _has_key(value)), None):
         raise UsageError(
             f"there is a key in {where}",

@@ -39,7 +39,7 @@ _DEEPEST_VALUE = 20
 _json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False, check_circular=False)
 _encode = _json.encode
 """Without the search for circles, a third of the time; a circle is a RecursionError all the same."""
-_HIDES_SIGNS = ("\\u00", "\\t", "\\b", "\\f")
+_UNSEEN_SIGNS = ("\\u00", "\\t", "\\b", "\\f")
 
 
 def spelled(value: Any) -> str:
@@ -48,16 +48,10 @@ def spelled(value: Any) -> str:
         text = clean(_encode(value))
     except (TypeError, ValueError):
         return _encode(tidy(value))
-    return _encode(tidy(value)) if knows_secrets() and _holds_secret(text) else text
-
-
-def _holds_secret(text: str) -> bool:
-    """Whether it may: JSON writes quotes, backslashes and unseen signs, which may stand in a key, in other words."""
-    if "\\" in text:
-        if any(each in text for each in _HIDES_SIGNS):
-            return True
-        text = text.replace('\\"', '"').replace("\\\\", "\\")
-    return mask(text) != text
+    if not knows_secrets():
+        return text
+    unseen = "\\" in text and any(each in text for each in _UNSEEN_SIGNS)  # they may stand inside a key
+    return _encode(tidy(value)) if unseen or mask(text) != text else text
 
 
 # ── a State to JSON ──────────────────────────────────────────────────────────────────────────────────────────────────

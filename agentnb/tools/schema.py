@@ -136,7 +136,7 @@ def lint(tool: Tool) -> tuple[str, ...]:
     spec = tool.spec
     warnings = []
     if len(spec.name) < _SHORTEST_NAME or spec.name.lower() in _SAYS_NOTHING:
-        warnings.append(f"{spec.name} is a name that says nothing: call the tool after what it does, get_weather.")
+        warnings.append(f"{spec.name} is a name that says nothing: say what the tool does, such as get_weather.")
     if not spec.description:
         warnings.append(f"{spec.name} has no docstring: the model can't know when to use it.")
     elif len(spec.description.split()) < _THIN_WORDS:

@@ -187,6 +187,7 @@ def test_a_field_that_looks_like_ours_is_told(name, meant):
         tasks = to_tasks([{"goal": "2 + 2?", name: "4"}])
     assert tasks[0].metadata == {name: "4"}
     assert to_tasks([{"goal": "2 + 2?", "score": 1, "source": "x", "expect_error": True}])[0].expected is None
+    assert to_tasks([Task(goal="a", metadata={1: 2})])[0].metadata == {1: 2}
 
 
 def test_a_data_frame():

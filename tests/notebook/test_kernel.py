@@ -279,6 +279,8 @@ def test_a_traceback_names_the_tool_cell_that_failed(kernel: Kernel) -> None:
 
     assert f"In[{count}], line 4" in re.sub(r"\x1b\[[\d;]*m", "", told)
     assert "line 3 of the cell is no Python: invalid syntax" in wrong.text
+    slip = kernel.run("%%tool\ndef boom(x: int) -> int:\n    y = x\n  return y\n")
+    assert "line 4 of the cell is no Python" in slip.text
     assert len("\n".join(wrong.errors[0]["traceback"]).split("\n")) <= 4
 
 
@@ -290,18 +292,25 @@ def test_a_tool_that_was_opened_as_a_cell_is_changed_by_it(kernel: Kernel) -> No
     kernel.run("get_ipython().run_cell(source)")
 
     assert "1001" in kernel.run("%agent try pf x=1").text
-    assert kernel.value("held.options.timeout, held is plain") == "(9, True)"
+    assert kernel.value("plain.options.timeout, held is plain") == "(9, False)"
+    kernel.run("pf = held\nget_ipython().run_cell(source.replace('1000', '2000'))")
+    assert kernel.value("pf is plain, pf(x=1)") == "(True, 2001)"
+    kernel.run(
+        "%%tool\n@tool(name='y')\ndef x() -> int:\n    'X.'\n    return 1\n\n@tool(name='x')\ndef z() -> int:\n    'Z.'\n    return 2"
+    )
+    assert "2" in kernel.run("%agent try x").text
 
 
-@pytest.mark.parametrize("cell", ["%agent plot nope", "%%agent --bogus\ngo"])
+@pytest.mark.parametrize("cell", ["%agent plot nope", "%%agent --bogus KEY-TEST-0123456789\ngo"])
 def test_debug_shows_the_whole_traceback_as_an_error(kernel: Kernel, cell: str) -> None:
     """A test run of notebooks sees it as well."""
-    kernel.run("import os\nos.environ['AGENT_DEBUG'] = '1'")
+    kernel.run("import os\nfrom agentnb.text import hide\nhide('KEY-TEST-0123456789')\nos.environ['AGENT_DEBUG'] = '1'")
     shown = kernel.run(cell)
     kernel.run("del os.environ['AGENT_DEBUG']")
 
     assert shown.errors[0]["ename"] == "UsageError"
     assert "Traceback (most recent call last)" in "\n".join(shown.errors[0]["traceback"])
+    assert "KEY-TEST-0123456789" not in str(shown.outputs)
     assert "Unexpected exception" not in shown.text
 
 

@@ -46,9 +46,9 @@ def test_help_on_a_command_by_its_name(capsys):
     assert capsys.readouterr().out.strip() == manual(AgentMagics.agent, "fork --help")
     wrong = [("help frok", "Did you mean 'fork'"), ("run", "%%agent with the goal below it")]
     wrong += [
-        ("help fork more", "what is 'more'"),
-        ("model a b", "what is 'b'"),
-        ("recording x off more", "what is 'more'"),
+        ("help fork more", "takes no 'more'"),
+        ("model a b", "takes no 'b'"),
+        ("recording x off more", "takes no 'more'"),
     ]
     for line, told in wrong:
         with pytest.raises(UsageError, match=told):

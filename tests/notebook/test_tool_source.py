@@ -119,6 +119,25 @@ def test_options_are_never_lost():
     assert "@tool(approve=True, timeout=5)\ndef careful" in source_cell(careful, {})
 
 
+def test_another_tool_variable_is_left_alone():
+    """The notebook's `tool` may be anything, such as what a loop left behind."""
+    cell = source_cell(tool(with_rate).replace(timeout=5), {"tool": "mine"})
+
+    assert "import agentnb\n" in cell
+    assert "@agentnb.tool(timeout=5)" in cell
+    assert made(cell, {"tool": "mine"})["with_rate"].options.timeout == 5
+
+
+TOTAL = 0
+
+
+def counting(by: int) -> int:
+    """Count."""
+    global TOTAL
+    TOTAL += by
+    return TOTAL
+
+
 def local_tool():
     """A tool that needs a variable of this function."""
     rate = 3.0
@@ -136,6 +155,7 @@ def local_tool():
     [
         (local_tool(), "variables of the function around it"),
         (tool(Shop().price), "belongs to a class"),
+        (tool(counting), "changes variables of its module"),
         (fetch_page, "variables of the function around it"),
         (tool(len), "not at hand"),
         (tool(lambda x: x, name="lam"), "not defined by a def"),

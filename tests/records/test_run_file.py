@@ -277,10 +277,16 @@ def test_secrets_are_masked_whatever_signs_json_writes_for_them(path, secret):
     """A quote, a backslash, a tab; a colour code inside."""
     hide(secret)
     coloured = f"{secret[:5]}\x1b[31m{secret[5:]}"
-    run = State.start("go").planned(Decision(answer=f"It is {secret}, in red {coloured}."))
+    call = ToolCall("a", "log_in", json.dumps({"key": secret}))
+    run = State.start("go").planned(Decision(ModelReply(calls=(call,)), calls=(call,)))
+    run = run.answered(ToolResult("a", "log_in", "in", arguments={"key": secret}))
+    run = run.planned(Decision(answer=f"It is {secret}, in red {coloured}."))
     save(run, path)
+    found = load(path)
 
-    assert load(path).answer == "It is [hidden], in red [hidden]."
+    assert found.answer == "It is [hidden], in red [hidden]."
+    assert json.loads(found.steps[0].calls[0].arguments) == {"key": "[hidden]"}
+    assert secret[-8:] not in path.read_text()
 
 
 LIKE_A_FIELD = """
