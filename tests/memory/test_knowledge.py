@@ -236,11 +236,11 @@ def test_hits_show_themselves(knowledge):
 
 def test_secrets_do_not_reach_the_file(tmp_path, knowledge):
     """A known key in a document is hidden before it is written."""
-    Secret("sk-knowledge-1234567890")
-    knowledge.add({"a": "key sk-knowledge-1234567890 of the service"})
+    Secret("sk-test-k7now-1234567890")
+    knowledge.add({"a": "key sk-test-k7now-1234567890 of the service"})
     knowledge.close()
 
-    assert b"sk-knowledge" not in b"".join(each.read_bytes() for each in tmp_path.iterdir() if each.is_file())
+    assert b"sk-test-k7now" not in b"".join(each.read_bytes() for each in tmp_path.iterdir() if each.is_file())
 
 
 def test_the_table_lists_documents(docs, knowledge):
