@@ -46,6 +46,17 @@ def test_jupytext_keeps_every_cell():
 
 
 @pytest.mark.slow
+def test_the_extension_loads_beside_a_file_of_settings_that_can_not_be_read(kernel, tmp_path: Path):
+    """The first agent tells it; the magics are there."""
+    (tmp_path / ".env").write_bytes(b"OPENAI_API_KEY=\xff\xfe")
+    loaded = kernel.run(f"%unload_ext agentnb\n%cd -q {tmp_path}\n%load_ext agentnb")
+    asked = kernel.run("%%agent -m echo\ngo")
+
+    assert loaded.errors == []
+    assert "SettingsError" in asked.text
+
+
+@pytest.mark.slow
 def test_papermill_parameters_reach_prompts_and_options(tmp_path: Path):
     """Injected parameters are variables, which prompts and options name."""
     notebook = nbformat.v4.new_notebook(

@@ -51,6 +51,17 @@ def test_a_missing_library_is_told_and_tried_again(plots, monkeypatch):
 
 
 @pytest.mark.slow
+def test_a_picture_that_fails_is_told_and_tried_again(plots):
+    """Whatever goes wrong in drawing, the fold says so; it works once the cause is gone."""
+    plots.bench.runs["run"] = "no run"
+    told = opened(plots, "no run")
+    plots.bench.runs["run"] = State.start("goal")
+
+    assert "plot str" in told
+    assert "<img" in opened(plots, "<img")
+
+
+@pytest.mark.slow
 def test_a_picture_comes_after_all_else(plots):
     """What waits in the loop when the panel is refreshed goes first, so a Stop is not held up by drawing."""
 
