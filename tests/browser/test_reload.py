@@ -29,15 +29,21 @@ model = ScriptedModel([calls("look", place=1), calls("look", place=2), calls("lo
 ASK = "%%agent -m model -o run\nLook at three places."
 
 
-def test_a_reload_costs_output_and_nothing_else(opened, artifacts):
-    """JupyterLab drops what comes after it was loaded again; the run ends in the kernel, and `%agent show` gives it whole."""
-    notebook = opened("reload.ipynb", [SET_UP, ASK, "%agent show run"])
+def reloaded(opened, name):
+    """A notebook whose page was loaded again in the second step of a run."""
+    notebook = opened(name, [SET_UP, ASK, "%agent show run"])
     notebook.run_cell(0)
     notebook.start_cell(1)
     (notebook.path.parent / "seen-1").touch()
     notebook.page.get_by_text("Step 2: look runs").first.wait_for()
     notebook.save()
     notebook.reload()
+    return notebook
+
+
+def test_a_reload_costs_output_and_nothing_else(opened, artifacts):
+    """JupyterLab drops what comes after it was loaded again; the run ends in the kernel, and `%agent show` gives it whole."""
+    notebook = reloaded(opened, "reload.ipynb")
     assert "asked look for place=1" in notebook.cell(1).inner_text()
     for place in (2, 3):
         (notebook.path.parent / f"seen-{place}").touch()
@@ -54,13 +60,7 @@ def test_a_reload_costs_output_and_nothing_else(opened, artifacts):
 
 def test_the_stop_button_comes_back_after_a_reload(opened, artifacts):
     """The page finds the run's button again, with what goes on now; it ends the run, which is kept."""
-    notebook = opened("reload-stop.ipynb", [SET_UP, ASK, "%agent show run"])
-    notebook.run_cell(0)
-    notebook.start_cell(1)
-    (notebook.path.parent / "seen-1").touch()
-    notebook.page.get_by_text("Step 2: look runs").first.wait_for()
-    notebook.save()
-    notebook.reload()
+    notebook = reloaded(opened, "reload-stop.ipynb")
     stop = notebook.cell(1).locator("button").filter(has_text="Stop")
     stop.wait_for()
     notebook.page.get_by_text("Step 2: look runs").first.wait_for()
