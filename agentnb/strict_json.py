@@ -1,4 +1,7 @@
-"""JSON that every server accepts: no NaN, no lone surrogates, compact; and texts compared whatever their key order."""
+"""JSON that every server accepts: no NaN, no lone surrogates, compact.
+
+Here is also what a person gives as such JSON, and texts compared whatever their key order.
+"""
 
 from __future__ import annotations
 

@@ -108,6 +108,8 @@ def no_such_tool(name: str, names: Collection[str]) -> str:
 
 def hide(secret: str) -> None:
     """From now on `mask` hides this secret and every piece of it of 8 or more characters, also as JSON spells it."""
+    if _UNSEEN.sub("", secret) in _secrets:
+        return
     once = json.dumps(secret, ensure_ascii=False)[1:-1]
     for spelled in (secret, once, json.dumps(once)[1:-1], json.dumps(secret)[1:-1]):
         _hide(spelled)
