@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import takewhile
 from typing import Any
 
-from agentnb.notebook.commands import COMMANDS, command_named
+from agentnb.notebook.commands import command_named
 from agentnb.notebook.options import split
 
 EXAMPLES = {
@@ -81,8 +81,7 @@ def of_command(command: str) -> str:
     Raises:
         UsageError: There is no such command.
     """
-    command_named(command)
-    words = (COMMANDS[command].__doc__ or "").splitlines()[0]
+    words = (command_named(command).__doc__ or "").splitlines()[0]
     takes_words = re.match(r"\[?(?:-|[A-Z]{2})", words) is not None
     first = f"%agent {command} {words}" if takes_words else f"%agent {command}: {words}"
     more = ["The options are those of %%agent; %%agent --help lists them."] if "[options]" in words else []
