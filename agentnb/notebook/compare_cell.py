@@ -22,7 +22,7 @@ from agentnb.comparison.progress import Display, Progress, on_terminal
 from agentnb.core.limits import Limits
 from agentnb.errors import AgentInterrupted, UsageError
 from agentnb.notebook.follow import CellWork, front_end_is_live
-from agentnb.notebook.names import chosen_tools, text_of
+from agentnb.notebook.names import chosen_tools, model_named, text_of
 from agentnb.notebook.options import parsed, without_markers
 from agentnb.threads import run_in_thread, within
 
@@ -172,7 +172,8 @@ def _arguments(options: Any, model: Any, space: Mapping[str, Any]) -> dict[str, 
     given: dict[str, Any] = {"folder": options.folder, "scorer": _named(options.scorer, space)}
     for name in ("models", "planners", "system_prompts"):
         words = getattr(options, name)
-        given[name] = None if words is None else {word: _named(word, space) for word in _words(words)}
+        read = model_named if name == "models" else _named
+        given[name] = None if words is None else {word: read(word, space) for word in _words(words)}
     if options.temperatures is not None:
         numbers = [_number(word, "--temperatures", float) for word in _words(options.temperatures)]
         given["parameter_sets"] = [{"temperature": number} for number in numbers]

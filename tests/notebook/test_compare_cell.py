@@ -86,6 +86,7 @@ def test_options_are_those_of_the_function(kernel: Kernel, tmp_path) -> None:
         ("%%compare -m four --bogus\nx", "unrecognized arguments"),
         ("%%compare -m four", "the task set is empty"),
         ("%%compare -m four -r two\nx", "'two' is not a number"),
+        ("%%compare -m fuor,four\nx", "Did you mean 'four'?"),
         ("%%compare --agent nobody\nx", "there is no variable 'nobody'"),
         ("%%compare -m four --first 0\nx", "first=0"),
     ],
